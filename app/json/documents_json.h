@@ -13,6 +13,7 @@
 #include "app/workbench/apply.h"
 #include "app/workbench/batch/batch.h"
 #include "app/workbench/bench.h"
+#include "app/workbench/cases/test_rules.h"
 #include "app/workbench/compare.h"
 #include "app/workbench/compile/generated_code.h"
 #include "app/workbench/export.h"
@@ -22,6 +23,7 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
+#include "app/workbench/side_by_side/side_by_side.h"
 #include "app/workbench/training/partition.h"
 #include "app/workbench/training/train_bench.h"
 
@@ -47,6 +49,7 @@ nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
 nlohmann::json toJson(const TrainBenchReport&);
 nlohmann::json toJson(const std::vector<CheckedRules>&);
+nlohmann::json toJson(const std::vector<TestedRules>&);
 nlohmann::json toJson(const CodeReport&);
 nlohmann::json toJson(const Comparison&);
 nlohmann::json toJson(const ConvertReport&);
@@ -58,9 +61,12 @@ nlohmann::json toJson(const MatchedModel&);
 nlohmann::json toJson(const ModelInfo&);
 nlohmann::json toJson(const OptimizeReport&);
 nlohmann::json toJson(const PartitionReport&);
+/// As `graft partition --cut` takes it in a file.
+nlohmann::json toJson(const CutWishes&);
 nlohmann::json toJson(const ProfileReport&);
 nlohmann::json toJson(const RunReport&);
 nlohmann::json toJson(const ShownModel&);
+nlohmann::json toJson(const SideBySide&);
 
 /// The text of a command's document: what it reports, with the schema's number at its top. Bytes that are no UTF-8
 /// become U+FFFD.

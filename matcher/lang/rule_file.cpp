@@ -38,6 +38,7 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   if (const FunctionSyntax* f = file.findFunction("backward")) rule.backward = {f, nullptr, &context};
   rule.name = std::filesystem::path(context.text.file()).stem().string();
   rule.doc = file.doc;
+  rule.docSpan = file.docSpan;
   rule.span = rule.pattern.span();
   return rule;
 }
@@ -68,6 +69,7 @@ std::optional<RuleSyntax> functionRule(const FileContext& context, const Functio
     RuleSyntax rule;
     rule.name = function.name;
     rule.doc = function.doc;
+    rule.docSpan = function.docSpan;
     rule.span = function.span;
     rule.pattern = side(s.value->items[2]);
     rule.replacement = side(s.value->items[3]);

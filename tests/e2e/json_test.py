@@ -149,6 +149,10 @@ class Documents(TestCase):
         self.check("draw", self.net, "-o", self.folder / "g.svg")
         self.check("check", self.rules)
         self.check("check", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
+        cases = 'class Swish(Rule):\n    """\n    cases:\n        given x: f32[2]\n        matches 1\n            return {}\n    """\n'
+        for body, code in (("x * torch.sigmoid(x)", 0), ("x", 4), ("y", 4)):
+            self.check("test", self.file("cases.py", RULES.replace("class Swish(Rule):\n", cases.format(body))), code=code)
+        self.check("test", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
         self.check("kernels")
 
     def test_branches_and_loops(self):
@@ -241,11 +245,13 @@ class Documents(TestCase):
         for method in ("joint", "forward", "backward"):
             self.assertIsNotNone(self.check("info", step, "--method", method)["signature"])
         self.check("partition", step, "-o", self.folder / "half.pt")
-        self.check("partition", step, "--no-verify")
+        self.check("partition", step, "--no-verify", "--curve")
 
     def test_comparing(self):
         self.check("compare", self.net, self.net, *self.given, "--seconds", "0.05")
         self.check("compare", self.net, self.other, *self.given, "--seconds", "0.05", "--layers", code=5)
+        table = self.check("compare", self.net, self.net, self.other, *self.given, "--seconds", "0.05", code=5)
+        self.assertEqual([row["passed"] for row in table["models"]], [True, True, False])
 
     def test_benchmarks(self):
         rules = self.file("swish.py", RULES.split("class Wrong")[0])

@@ -31,6 +31,12 @@ class Document : public QObject {
   QString openingName() const { return openingPath_.section(QLatin1Char('/'), -1); }
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
+  /// Which of the file's graphs is open: "forward", and of a capture "joint", "forward.1", …
+  QString method() const { return method_; }
+  /// The graphs of a capture, in the file's order; empty where the file is a model of another kind.
+  QStringList capturedGraphs() const { return capturedGraphs_; }
+  /// The graph has the forward and the backward pass of a training step.
+  bool isJoint() const { return isJoint_; }
   QString format() const { return format_; }
   /// The format of the file that `original()` was read from.
   QString originalFormat() const { return other_ ? otherFormat_ : format_; }
@@ -71,11 +77,14 @@ class Document : public QObject {
   std::vector<RecordInfo> recordsToHere() const;
 
   // Actions
-  /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty.
-  void open(const QString& path, const QString& inputs = {});
+  /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty. `method`: which graph of
+  /// a capture; empty: the first.
+  void open(const QString& path, const QString& inputs = {}, const QString& method = {});
   void cancelOpening();
-  /// Reads another file and compares with it from then on; empty: with the model as opened again.
-  void compareWith(const QString& path);
+  /// Reads another file, or another graph of this one, and compares with it from then on; empty: with the model as
+  /// opened again.
+  void compareWith(const QString& path, const QString& method = {});
+  QString otherMethod() const { return otherMethod_; }
   /// What brings a new window to where this one is: model, inputs, steps as requests, position.
   QJsonObject state() const;
   /// Opens the model of `state` and applies its steps again.
@@ -124,6 +133,9 @@ class Document : public QObject {
   void askSource(const QString& node, ReplyCallback done);
   /// The canonical texts of `original()` and the current graph as lines {"kind", "old", "new", "text"}.
   void askDiff(ReplyCallback done);
+  /// Asks a method of the engine about the document; returns the call's number, 0 where the engine does not have it.
+  int ask(const QString& method, const QJsonObject& params, ReplyCallback done);
+  void stopAsking(int call) { engine_.cancel(call); }
 
  Q_SIGNALS:
   void openingChanged();
@@ -159,7 +171,7 @@ class Document : public QObject {
   void requestApply(const QString& label, QJsonObject request);
   void sendApply(const QString& label, QJsonObject request);
   void restoreNext();
-  void readOther(const QString& path, bool again);
+  void readOther(const QString& path, const QString& method, bool again);
   void forgetRun();
   /// False while a new engine is given the model, its steps and what it is compared with.
   bool engineHasAll() const { return document_ && !replaying_ && (!other_ || otherDocument_); }
@@ -172,13 +184,15 @@ class Document : public QObject {
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
-  QString path_, inputs_, format_, otherPath_, otherFormat_;
+  QString path_, inputs_, format_, method_, otherPath_, otherFormat_, otherMethod_;
+  QStringList capturedGraphs_;
+  bool isJoint_ = false;
   GraphRef other_;
   int otherDocument_ = 0;
   int document_ = 0;  ///< the engine's number for it; 0: the engine does not have it
   static constexpr int forNextEngine = -1;
   int opening_ = 0;  ///< the call that opens a model, or `forNextEngine`; 0: none
-  QString openingPath_, openingInputs_;
+  QString openingPath_, openingInputs_, openingMethod_;
   int lostOpenings_ = 0;  ///< engines in a row that died while they opened it
   int generation_ = 0;    ///< of models opened: answers about an earlier one are dropped
   HistoryCache history_;

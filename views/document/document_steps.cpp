@@ -26,22 +26,20 @@ QJsonObject Document::state() const {
   for (const QJsonObject& step : restoring_) steps.append(step);
   if (!isOpen() && !unrestored_.isEmpty()) return unrestored_;
   const HistoryPosition at = restoring_.isEmpty() ? history_.at() : restoreAt_;
-  return {{QStringLiteral("model"), path_},
-          {QStringLiteral("inputs"), inputs_},
-          {QStringLiteral("steps"), steps},
-          {QStringLiteral("position"), at.step},
-          {QStringLiteral("inside"), at.subStep}};
+  return {{QStringLiteral("model"), path_},      {QStringLiteral("inputs"), inputs_},
+          {QStringLiteral("method"), method_},   {QStringLiteral("steps"), steps},
+          {QStringLiteral("position"), at.step}, {QStringLiteral("inside"), at.subStep}};
 }
 
 void Document::restore(const QJsonObject& state) {
   const QString path = at(state, "model").toString();
   if (path.isEmpty()) return;
-  open(path, at(state, "inputs").toString());
+  open(path, at(state, "inputs").toString(), at(state, "method").toString());
   restoring_.clear();
   for (const QJsonValue step : at(state, "steps").toArray()) restoring_ << step.toObject();
   restoreAt_ = {at(state, "position").toInt(-1), at(state, "inside").toInt(-1)};
   unrestored_ = {};
-  for (const char* key : {"model", "inputs", "steps", "position", "inside"})
+  for (const char* key : {"model", "inputs", "method", "steps", "position", "inside"})
     unrestored_.insert(QLatin1String(key), at(state, key));
 }
 

@@ -1,5 +1,6 @@
 #include "views/panels/panels.h"
 
+#include "views/panels/captured/guards_panel.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/inspector.h"
@@ -7,12 +8,14 @@
 #include "views/panels/rules/pattern_panel.h"
 #include "views/panels/rules/rules_panel.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 
 namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(), historyPanel(), runPanel(),
+      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(),  patternPanel(),
+      historyPanel(),  runPanel(),   guardsPanel(),  sideBySidePanel(),
   };
   return all;
 }

@@ -192,6 +192,10 @@ void Actions::makeViewMenu() {
   QAction* textDiff = add(view, {"textDiff", tr("Differences as &text"), tr("Ctrl+Shift+D")},
                           [this] { window_.setTextDiff(!window_.showsTextDiff()); });
   textDiff->setCheckable(true);
+  QAction* training = add(view, {"training", tr("Training step (&joint graph)"), tr("Ctrl+J")},
+                          [this] { window_.setTraining(!window_.showsTraining()); });
+  training->setCheckable(true);
+  training->setToolTip(tr("The forward and the backward pass beside each other, and what is saved between them"));
   add(view, {"compareWith", tr("Compare with another &file…")}, [this] { window_.files().chooseOther(); });
   add(view, {"nextChange", tr("Next c&hange"), Qt::Key_F8}, [&comparison] { comparison.nextChange(1); });
   add(view, {"previousChange", tr("Previous change"), tr("Shift+F8")}, [&comparison] { comparison.nextChange(-1); });

@@ -31,7 +31,10 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
     for (const QString& key : keys) others << counterpart(key, true);
     document_.setSelection(others);
   });
-  connect(&document_, &Document::graphChanged, this, &Comparison::refresh);
+  connect(&document_, &Document::graphChanged, this, [this] {
+    pair_ = {};  // another graph of the document is to be seen
+    refresh();
+  });
   connect(&document_, &Document::otherChanged, this, [this] {
     if (document_.otherPath().isEmpty())
       refresh();
@@ -45,7 +48,16 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
   connect(&document_, &Document::selectionChanged, this, &Comparison::refreshSelection);
 }
 
+void Comparison::showPair(Pair pair) {
+  pair_ = std::move(pair);
+  pairRecords_ = recordsBetween(*pair_.before, *pair_.after);
+  comparing_ = true;
+  Q_EMIT comparingChanged(true);
+  refresh();
+}
+
 void Comparison::setComparing(bool on) {
+  pair_ = {};
   comparing_ = on;
   Q_EMIT comparingChanged(on);
   refresh();
@@ -86,21 +98,30 @@ void Comparison::refreshTheme() {
 
 void Comparison::refresh() {
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
+  const bool isPair = showsPair() && !preview;
   const bool appears = both && !before_->isVisibleTo(this);
   applyColumns();
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
-  before_->setGraph(!both ? nullptr : preview ? document_.graph() : document_.original());
-  const GraphRef shown = preview ? document_.previewGraph() : document_.graph();
+  before_->setGraph(!both ? nullptr : preview ? document_.graph() : isPair ? pair_.before : document_.original());
+  const GraphRef shown = preview ? document_.previewGraph() : isPair ? pair_.after : document_.graph();
   canvas_->setGraph(shown, [&](const QString& key) { return successor(key, shown); });
   following_ = false;
   const QString other = document_.otherPath();
-  const QString name = QFileInfo(document_.path()).fileName();
+  const auto named = [](const QString& path, const QString& method) {
+    return method.isEmpty() ? QFileInfo(path).fileName() : QFileInfo(path).fileName() + QLatin1Char(' ') + method;
+  };
+  const bool isCapture = !document_.capturedGraphs().isEmpty();
+  const QString name = named(document_.path(), isCapture ? document_.method() : QString());
   canvas_->setTitle(preview           ? tr("preview: not applied yet")
                     : !comparing_     ? QString()
                     : other.isEmpty() ? tr("now")
                                       : name);
-  before_->setTitle(preview || other.isEmpty() ? tr("before") : QFileInfo(other).fileName());
+  before_->setTitle(preview || other.isEmpty() ? tr("before") : named(other, document_.otherMethod()));
+  if (isPair) {
+    canvas_->setTitle(pair_.afterTitle);
+    before_->setTitle(pair_.beforeTitle);
+  }
   before_->setVisible(both);
   if (appears) setSizes({width() / 2, width() / 2});
   if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
@@ -148,7 +169,8 @@ void Comparison::setOverlay(Overlay overlay) {
 void Comparison::refreshDecorations() {
   DecorationPair d;
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
-  if (both) addChanges(d, preview ? document_.previewRecords() : document_.recordsToHere());
+  if (both)
+    addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : document_.recordsToHere());
   if (overlay_ != Overlay::Kind) d.before.fades = d.after.fades = false;
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (overlay_ == Overlay::Time) {
@@ -176,7 +198,8 @@ void Comparison::refreshDecorations() {
 
 void Comparison::nextChange(int step) {
   QStringList names;
-  for (const RecordInfo& r : document_.recordsToHere()) names << (r.added.isEmpty() ? QString() : r.added.first());
+  for (const RecordInfo& r : showsPair() ? pairRecords_ : document_.recordsToHere())
+    names << (r.added.isEmpty() ? QString() : r.added.first());
   names.removeAll(QString());
   if (names.isEmpty()) return Q_EMIT message(tr("Nothing has been changed"));
   changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
@@ -186,6 +209,7 @@ void Comparison::nextChange(int step) {
 
 /// The name that stands for `key` in the other graph, by the rewrites' records.
 QString Comparison::counterpart(const QString& key, bool toAfter) const {
+  if (showsPair()) return key;  // of two files or steps, nodes of one name
   const GraphRef there = toAfter ? document_.graph() : document_.original();
   if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
       key.startsWith(QLatin1Char('>')))

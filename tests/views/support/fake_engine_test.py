@@ -121,7 +121,7 @@ class FakeEngine(unittest.TestCase):
         self.addCleanup(self.engine.kill)
         self.shapes = {}
 
-    def ask(self, method, **params):
+    def ask(self, method, /, **params):
         message = self.engine.ask(method, **params)
         self.assertIn("result", message, message)
         self.shapes.setdefault(method, Shape()).add(message["result"])
@@ -148,12 +148,21 @@ class FakeEngine(unittest.TestCase):
         self.ask("node/source", document=document, node="softmax")
         self.ask("node/weight", document=document, name="encoder_layer_0_dense_weight")
         self.ask("model/run", document=document, seconds=0.1)
+        self.ask("model/sideBySide", document=document, models=[{"step": 0, "name": "opened"}, {"document": other, "step": 0, "name": "other"}])
         self.ask("model/export", document=document, path=str(self.folder / "out.pt"))
         self.ask("model/close", document=other)
+        capture = self.folder / "broken.fx"
+        capture.write_bytes(b"")
+        document = self.ask("model/open", path=str(capture), method="forward.1")["document"]
+        self.ask("captured/graphs", document=document)
+        step = self.folder / "step.fx"
+        step.write_bytes(b"")
+        document = self.ask("model/open", path=str(step), method="joint")["document"]
+        self.ask("training/cut", document=document, memory=0.6, save=["linear"], curve=True)
 
     def test_answers_are_shaped_like_the_recorded_ones(self):
         self.converse()
-        called = set(re.findall(r'"((?:model|rules|node)/\w+|initialize)"', "\n".join(p.read_text() for p in (SOURCE / "views").rglob("*.cpp"))))
+        called = set(re.findall(r'"((?:model|rules|node|captured|training)/\w+|initialize)"', "\n".join(p.read_text() for p in (SOURCE / "views").rglob("*.cpp"))))
         self.assertEqual(called - self.shapes.keys(), set(), "methods that the window calls and this test does not")
         self.assertEqual(self.shapes.keys() - self.real.keys(), set(), "methods without a transcript")
         found = [lie for method, shape in sorted(self.shapes.items()) for lie in lies(shape, self.real[method], self.read, method)]
