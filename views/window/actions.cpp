@@ -84,7 +84,7 @@ void Actions::makeFileMenu() {
   add(file, {"exportModel", tr("&Export rewritten model…"), tr("Ctrl+E"), "save"}, [&files] { files.exportModel(); });
   add(file, {"exportDrawing", tr("Export dra&wing…"), tr("Ctrl+Shift+E")},
       [this, &files] { files.exportDrawing(*window_.canvas()); });
-  add(file, {"exportPage", tr("Export interactive pa&ge…")},
+  add(file, {"exportPage", tr("Export interacti&ve page…")},
       [this, &files] { files.exportPage(*window_.canvas(), window_.comparison().isComparing()); });
   add(file, {"exportReport", tr("Export re&port…")}, [this, &files] { files.exportReport(*window_.canvas()); });
   file->addSeparator();
@@ -327,6 +327,9 @@ void Actions::makeToolBar() {
   find("exportModel")->setIconText(tr("Export"));
   find("open")->setIconText(tr("Open"));
   for (const char* name : {"apply", "run", "exportModel", "optimize"}) bar->addAction(find(name));
+  // Known by their icons: the arrangements beside them need the room of a small window.
+  for (const char* name : {"open", "exportModel"})
+    static_cast<QToolButton*>(bar->widgetForAction(find(name)))->setToolButtonStyle(Qt::ToolButtonIconOnly);
   auto* mainButton = static_cast<QToolButton*>(bar->widgetForAction(find("optimize")));
   mainButton->setObjectName(QStringLiteral("mainButton"));
   mainButton->setToolButtonStyle(Qt::ToolButtonTextOnly);  // an icon's colour is the theme's, not the button's

@@ -1,9 +1,7 @@
 #include "views/window/panel_docks.h"
 
-#include <QChildEvent>
 #include <QSettings>
 #include <QStatusBar>
-#include <QTabBar>
 #include <algorithm>
 
 namespace graft {
@@ -16,15 +14,7 @@ QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(st
 
 }  // namespace
 
-bool PanelDocks::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::ChildPolished)
-    if (auto* tabs = qobject_cast<QTabBar*>(static_cast<QChildEvent*>(event)->child()))
-      tabs->setAccessibleName(tr("Panels that share this place"));
-  return QObject::eventFilter(watched, event);
-}
-
 PanelDocks::PanelDocks(QMainWindow& window, PanelContext& context) : window_(window), context_(context) {
-  window_.installEventFilter(this);
   for (const PanelDescription& p : panels()) docks_ << make(p);
   for (const PanelDescription& p : panels())
     if (!p.tabbedWith.isEmpty()) window_.tabifyDockWidget(dock(p.tabbedWith), dock(p.name));
@@ -134,7 +124,8 @@ void PanelDocks::makeRoom(const PanelDescription& panel, bool isShown) {
   int own = heights_.value(panel.borrowsFrom, described->size.height());
   if (isShown && lender->isVisible()) own = lender->height();
   heights_.insert(panel.borrowsFrom, own);
-  if (isShown) window_.resizeDocks({above}, {panel.size.width()}, Qt::Horizontal);
+  if (isShown)
+    window_.resizeDocks({above}, {lender->isVisible() ? lender->width() : panel.size.width()}, Qt::Horizontal);
   const int height = isShown ? std::min(lent, own) : own;
   const int all = window_.statusBar()->y() - window_.centralWidget()->y() - 1;
   window_.resizeDocks({above, lender}, {all - height, height}, Qt::Vertical);
