@@ -83,8 +83,8 @@ json Session::Methods::open() const {
     inputs = take(loadInputs(text("inputs"), model.graph));
     take(workbench::recordTypes(model, *inputs, s.semantics_.operators()));
   }
-  auto doc = std::make_unique<Document>(
-      Document{workbench::History(std::move(model.graph)), path, model.format, std::move(inputs)});
+  auto doc = std::make_unique<Document>(Document{workbench::History(std::move(model.graph)), path, model.format,
+                                                 has("inputs") ? text("inputs") : std::string(), std::move(inputs)});
   doc->method = method;
   doc->signature = model.signature;
   json out = {{"document", s.nextDocument_},
@@ -179,6 +179,7 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"model/export", [](const Methods& m) { return m.exportModel(); }},
       {"model/diff", [](const Methods& m) { return m.diff(); }},
       {"model/run", [](const Methods& m) { return m.run(); }},
+      {"model/optimize", [](const Methods& m) { return m.optimize(); }},
       {"rules/check", [](const Methods& m) { return m.check(); }},
       {"rules/match", [](const Methods& m) { return m.match(); }},
       {"rules/explain", [](const Methods& m) { return m.explain(); }},

@@ -13,6 +13,7 @@
 #include "app/workbench/apply.h"
 #include "app/workbench/batch/batch.h"
 #include "app/workbench/bench.h"
+#include "app/workbench/cases/test_rules.h"
 #include "app/workbench/compare.h"
 #include "app/workbench/compile/generated_code.h"
 #include "app/workbench/export.h"
@@ -24,6 +25,7 @@
 #include "app/workbench/run.h"
 #include "app/workbench/side_by_side/side_by_side.h"
 #include "app/workbench/training/partition.h"
+#include "app/workbench/training/train_bench.h"
 
 namespace graft {
 
@@ -45,7 +47,9 @@ struct DrawnModel {
 nlohmann::json toJson(const ApplyReport&);
 nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
+nlohmann::json toJson(const TrainBenchReport&);
 nlohmann::json toJson(const std::vector<CheckedRules>&);
+nlohmann::json toJson(const std::vector<TestedRules>&);
 nlohmann::json toJson(const CodeReport&);
 nlohmann::json toJson(const Comparison&);
 nlohmann::json toJson(const ConvertReport&);

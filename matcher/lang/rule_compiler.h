@@ -18,9 +18,9 @@ struct SideSyntax {
 
 struct RuleSyntax {
   std::string name, doc;
-  Span span;
+  Span docSpan, span;
   SideSyntax pattern, replacement;
-  SideSyntax where;  ///< a function
+  SideSyntax where, backward;  ///< functions
 };
 
 /// The parts of a class that derives from Rule. Throws Failure.

@@ -149,6 +149,10 @@ class Documents(TestCase):
         self.check("draw", self.net, "-o", self.folder / "g.svg")
         self.check("check", self.rules)
         self.check("check", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
+        cases = 'class Swish(Rule):\n    """\n    cases:\n        given x: f32[2]\n        matches 1\n            return {}\n    """\n'
+        for body, code in (("x * torch.sigmoid(x)", 0), ("x", 4), ("y", 4)):
+            self.check("test", self.file("cases.py", RULES.replace("class Swish(Rule):\n", cases.format(body))), code=code)
+        self.check("test", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
         self.check("kernels")
 
     def test_branches_and_loops(self):
@@ -255,6 +259,19 @@ class Documents(TestCase):
         self.check("bench", *common)
         document = self.check("bench", *common, "--against", "eager,jit")
         self.assertEqual([m["mode"] for m in document["models"][0]["baselines"]["modes"]], ["eager", "jit"])
+
+    def test_benchmarks_of_training(self):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2))
+        path = self.folder / "train.pt2"
+        torch.export.save(torch.export.export(net, (torch.randn(3, 4),)), path)
+        document = self.check("bench", path, "--train", "--against", "eager,graft", "--seconds", "0.05")
+        eager, own = document["models"][0]["training"]["modes"]
+        self.assertEqual([eager["mode"], own["mode"]], ["eager", "graft"])
+        self.assertEqual(len(eager["losses"]), len(own["losses"]))
+        for a, b in zip(eager["losses"], own["losses"]):
+            self.assertAlmostEqual(a, b, places=5)
+        self.assertGreater(eager["peakBytes"], 0)
+        self.assertGreater(own["ratio"], 0)
 
 
 main()

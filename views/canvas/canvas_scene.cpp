@@ -98,6 +98,8 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
     scene->depth[i] = scene->view.depthOf(static_cast<int>(i));
     scene->boxOfKey.insert(selectionKey(*scene->graph, scene->view.boxes[i]), static_cast<int>(i));
   }
+  for (const auto& [input, box] : scene->view.bundled)
+    scene->boxOfKey.insert(QLatin1Char('<') + toQt(scene->graph->value(input).name), box);
   std::unordered_map<uint32_t, size_t> lastOfValue;
   for (size_t e = 0; e < scene->view.edges.size(); ++e) {
     const VisibleEdge& edge = scene->view.edges[e];
@@ -131,7 +133,8 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
   out.anyChange = d.fades;
   if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
-  std::vector<QSet<int>> matchesIn(n);
+  std::vector<QSet<int>>& matchesIn = out.matchesIn;
+  matchesIn.resize(n);
   std::vector<char> shown(n, 0);
   auto upwards = [&](int box, auto&& f) {
     for (; box >= 0; box = scene.view.boxes[static_cast<size_t>(box)].parent) f(static_cast<size_t>(box));
@@ -143,8 +146,9 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     const QString name = toQt(scene.graph->node(id).name);
     const bool own = scene.view.boxes[b].kind != BoxKind::Module;
     if (const auto it = d.pattern.find(name); it != d.pattern.end()) {
-      if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
       const int match = d.match.value(name, 0);
+      if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
+      out.anyPattern = true;
       upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
     }
     const Change change = d.changes.value(name, Change::None);
@@ -172,6 +176,8 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     const Box& box = scene.view.boxes[i];
     if (box.kind == BoxKind::Module && !box.open && out.changesInside[i] > 0) out.change[i] = Change::Changed;
     if (!box.open && !std::isnan(out.heat[i])) out.most = std::max(out.most, out.heat[i]);
+    if (!box.open && (out.pattern[i] >= 0 || out.change[i] != Change::None || out.matches[i] > 0))
+      out.marked.push_back(static_cast<int>(i));
   }
   return out;
 }

@@ -136,6 +136,7 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
                        freeAsync(std::exchange(old, nullptr));
                      });
   forgetRun();
+  gains_.clear();
   selection_.clear();
   misses_.clear();
   endPreview();
@@ -217,19 +218,18 @@ void Document::replayFrom(size_t step, int generation) {
   request.insert(QStringLiteral("document"), document_);
   // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
   if (steps()[step].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
-  engine_.call(QStringLiteral("rules/apply"), withoutGraph(request),
-               [this, step, generation](const EngineReply& reply) {
-                 if (generation != generation_) return;
-                 if (!reply.ok()) {
-                   if (reply.errorCode == EngineReply::lostCode) return;
-                   replaying_ = false;
-                   document_ = 0;  // what it has is not what is shown
-                   Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
-                   return;
-                 }
-                 history_.setEngineAt({static_cast<int>(step), -1});
-                 replayFrom(step + 1, generation);
-               });
+  engine_.call(steps()[step].method, withoutGraph(request), [this, step, generation](const EngineReply& reply) {
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      if (reply.errorCode == EngineReply::lostCode) return;
+      replaying_ = false;
+      document_ = 0;  // what it has is not what is shown
+      Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
+      return;
+    }
+    history_.setEngineAt({static_cast<int>(step), -1});
+    replayFrom(step + 1, generation);
+  });
 }
 
 void Document::setSelection(const QStringList& nodes) {

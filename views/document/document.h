@@ -29,6 +29,8 @@ class Document : public QObject {
   bool isOpening() const { return opening_ != 0; }
   /// The file's name without its folder.
   QString openingName() const { return openingPath_.section(QLatin1Char('/'), -1); }
+  /// What the engine says of itself: its version and devices.
+  const QJsonObject& engineHello() const { return engine_.hello(); }
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
   /// Which of the file's graphs is open: "forward", and of a capture "joint", "forward.1", …
@@ -101,6 +103,11 @@ class Document : public QObject {
   /// Rewrites the matches numbered `only`; all of them where it is empty.
   void apply(const QString& rule, const QList<int>& only = {});
   void applyRecipe(const QString& recipe);
+  /// Makes the model faster by the recipes that come with Graft, as `graft optimize` does: a step, or `keptAsItWas`.
+  void optimize();
+  bool isOptimizing() const { return optimizing_ != 0; }
+  /// What the last optimization measured of rules that it kept, by name: how many times as fast the model is with it.
+  const QHash<QString, double>& gains() const { return gains_; }
   /// Draws what `apply` would do; `endPreview` takes it back.
   void preview(const QString& rule, const QList<int>& only = {});
   void endPreview();
@@ -142,6 +149,8 @@ class Document : public QObject {
   void opened();
   void graphChanged();  ///< another snapshot is current
   void stepsChanged();
+  void keptAsItWas(const QString& why, const QStringList& advice);  ///< nothing made the model faster
+  void optimizingChanged();
   void stepApplied();   ///< the last step is new: it was just applied, not restored
   void rulesChanged();  ///< parsed anew, or an error
   void matchesChanged();
@@ -167,9 +176,11 @@ class Document : public QObject {
   void finishReplay();
   void checkRules();
   void matchRules(int revision);
-  void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
+  void addStep(const QString& method, const QString& label, const QJsonObject& request, const QJsonObject& result,
+               GraphRef graph);
   void requestApply(const QString& label, QJsonObject request);
-  void sendApply(const QString& label, QJsonObject request);
+  void sendApply(const QString& label, QJsonObject request, const QString& method = QStringLiteral("rules/apply"));
+  void takeOptimization(const QJsonObject& report);
   void restoreNext();
   void readOther(const QString& path, const QString& method, bool again);
   void forgetRun();
@@ -215,6 +226,8 @@ class Document : public QObject {
   GraphRef preview_;
   std::vector<RecordInfo> previewRecords_;
   QJsonObject run_;
+  int optimizing_ = 0;  ///< the call that makes the model faster; 0: none
+  QHash<QString, double> gains_;
   int runId_ = 0, applying_ = 0;  ///< the call that runs; how many rewrites are under way
   QString runError_;
   GraphRef ranGraphs_[2];

@@ -1,6 +1,7 @@
 #include "views/panels/panels.h"
 
 #include "views/panels/captured/guards_panel.h"
+#include "views/panels/changes_panel.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/inspector.h"
@@ -14,8 +15,8 @@ namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(),  patternPanel(),
-      historyPanel(),  runPanel(),   guardsPanel(),  sideBySidePanel(),
+      explorerPanel(), rulesPanel(),   libraryPanel(), inspectorPanel(), patternPanel(),
+      historyPanel(),  changesPanel(), runPanel(),     guardsPanel(),    sideBySidePanel(),
   };
   return all;
 }

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/text/text.h"
 #include "views/document/graph_decode.h"
 #include "views/widgets/theme.h"
 
@@ -15,6 +16,7 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
   canvas_ = new Canvas;
   canvas_->setOverviewVisible(true);
   before_ = new Canvas;
+  before_->setAccessibleName(tr("Drawing of what the model is compared with"));
   before_->hide();
   addWidget(before_);
   addWidget(canvas_);
@@ -92,6 +94,26 @@ void Comparison::clear() {
   before_->setGraph(nullptr);
 }
 
+void Comparison::fit() {
+  if (!before_->isVisible() || !before_->scene() || !canvas_->scene()) return canvas_->fit();
+  following_ = true;  // both are whole: neither leads
+  const double scale = std::min(canvas_->wholeScale(), before_->wholeScale());
+  for (Canvas* c : {canvas_, before_}) c->centre(scale);
+  following_ = false;
+}
+
+/// Two models that say the same, weights aside.
+bool Comparison::areEqual() const {
+  const GraphRef a = document_.original(), b = document_.graph();
+  if (!a || !b) return false;
+  if (a == b) return true;
+  if (!document_.recordsToHere().empty() && document_.otherPath().isEmpty()) return false;
+  constexpr size_t most = 20'000;  // a text takes a moment: of larger ones nothing is said
+  if (a->nodeCount() > most) return false;
+  const TextOptions options{.sources = false};
+  return a->nodeCount() == b->nodeCount() && toText(*a, options) == toText(*b, options);
+}
+
 void Comparison::refreshTheme() {
   for (Canvas* c : {canvas_, before_}) c->setTheme(currentTheme());
 }
@@ -113,8 +135,10 @@ void Comparison::refresh() {
   };
   const bool isCapture = !document_.capturedGraphs().isEmpty();
   const QString name = named(document_.path(), isCapture ? document_.method() : QString());
-  canvas_->setTitle(preview           ? tr("preview: not applied yet")
-                    : !comparing_     ? QString()
+  canvas_->setTitle(preview       ? tr("preview: not applied yet")
+                    : !comparing_ ? QString()
+                    : areEqual()
+                        ? (other.isEmpty() ? tr("now: identical") : tr("%1: identical but for weights").arg(name))
                     : other.isEmpty() ? tr("now")
                                       : name);
   before_->setTitle(preview || other.isEmpty() ? tr("before") : named(other, document_.otherMethod()));
@@ -201,7 +225,9 @@ void Comparison::nextChange(int step) {
   for (const RecordInfo& r : showsPair() ? pairRecords_ : document_.recordsToHere())
     names << (r.added.isEmpty() ? QString() : r.added.first());
   names.removeAll(QString());
-  if (names.isEmpty()) return Q_EMIT message(tr("Nothing has been changed"));
+  if (names.isEmpty())
+    return Q_EMIT message(document_.otherPath().isEmpty() ? tr("Nothing has been changed")
+                                                          : tr("Both models have the same nodes"));
   changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
                             : static_cast<int>((changeAt_ + step + names.size()) % names.size());
   canvas_->reveal(names[changeAt_]);

@@ -47,6 +47,8 @@ class Comparison : public QSplitter {
   void clear();
   void refreshDecorations();
   void refreshTheme();
+  /// All of the drawing, or of both, at one scale.
+  void fit();
 
  Q_SIGNALS:
   void comparingChanged(bool on);
@@ -56,6 +58,7 @@ class Comparison : public QSplitter {
 
  private:
   void refresh();
+  bool areEqual() const;
   void refreshSelection();
   void applyColumns();
   void showPreview();

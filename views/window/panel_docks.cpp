@@ -1,7 +1,9 @@
 #include "views/window/panel_docks.h"
 
+#include <QChildEvent>
 #include <QSettings>
 #include <QStatusBar>
+#include <QTabBar>
 #include <algorithm>
 
 namespace graft {
@@ -14,7 +16,15 @@ QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(st
 
 }  // namespace
 
+bool PanelDocks::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::ChildPolished)
+    if (auto* tabs = qobject_cast<QTabBar*>(static_cast<QChildEvent*>(event)->child()))
+      tabs->setAccessibleName(tr("Panels that share this place"));
+  return QObject::eventFilter(watched, event);
+}
+
 PanelDocks::PanelDocks(QMainWindow& window, PanelContext& context) : window_(window), context_(context) {
+  window_.installEventFilter(this);
   for (const PanelDescription& p : panels()) docks_ << make(p);
   for (const PanelDescription& p : panels())
     if (!p.tabbedWith.isEmpty()) window_.tabifyDockWidget(dock(p.tabbedWith), dock(p.name));
@@ -89,6 +99,14 @@ void PanelDocks::placeAnew() {
     if (p.size.width() > 0) wide << d, widths << p.size.width();
     if (p.size.height() > 0) high << d, heights << heights_.value(p.name, p.size.height());
   }
+  // In a narrow window the drawing has half of the width.
+  int left = 0, right = 0;
+  for (qsizetype i = 0; i < wide.size(); ++i) {
+    int& side = window_.dockWidgetArea(wide[i]) == Qt::LeftDockWidgetArea ? left : right;
+    side = std::max(side, widths[i]);
+  }
+  if (const int room = window_.width() / 2; left + right > room)
+    for (int& width : widths) width = width * room / (left + right);
   if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
   if (!high.isEmpty()) window_.resizeDocks(high, heights, Qt::Vertical);
 }

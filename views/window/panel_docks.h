@@ -43,6 +43,10 @@ class PanelDocks : public QObject {
  Q_SIGNALS:
   void arranged(Arrangement arrangement);
 
+ protected:
+  /// Names the tabs of panels that share a place: the window makes them as they are needed.
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
  private:
   QDockWidget* make(const PanelDescription& panel);
   void placeAnew();

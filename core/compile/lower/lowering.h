@@ -57,11 +57,12 @@ struct Tensor {
   ReduceKind scanKind = ReduceKind::Sum;
   loops::BufferId buffer = {};  ///< Input: the input. Otherwise the whole tensor, once somebody asked for it
   bool isNumber = false;        ///< a plain number, which promotes dtypes less than a tensor
+  /// The dimension along which neighbours lie side by side, where the call says so. Only speed may depend on it.
+  std::optional<size_t> fastest = {};
 };
 
-/// A list of tensors, as split and unbind make it: the pieces of `base`.
+/// A list of tensors: the pieces that split and unbind make of one, or several that were broadcast.
 struct TensorList {
-  TensorId base;
   std::function<TensorId(size_t index, const std::string& name, DType, Sizes)> piece;
 };
 
@@ -88,6 +89,10 @@ class Lowering {
   void setInteger(ValueId v, ExprId e) { integers_[v] = e; }
   void setList(ValueId v, TensorList list) { lists_[v] = std::move(list); }
   TensorId addInput(ValueId);  ///< a tensor
+  void setFastest(TensorId input, std::span<const int64_t> strides);
+  /// Says that a tensor's dimensions lie in memory in the order of another's, as far as that is known: so PyTorch lays
+  /// out joined and resampled images.
+  void setFastestAs(TensorId, TensorId other);
   void addIntegerInput(ValueId);
   /// dtype and sizes of a value; refuses one of which they are not known.
   std::pair<DType, Sizes> typeOf(ValueId);

@@ -31,7 +31,7 @@ import graft_fx  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
-VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs"}
+VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "report"}
 ANY = "<any>"
 
 
@@ -79,6 +79,7 @@ def make_model(folder):
     x = torch.linspace(-1, 1, 32).reshape(1, 4, 8)
     torch.jit.trace(model, x).save(str(folder / "model.pt"))
     torch.save([x], folder / "inputs.pt")
+    torch.jit.trace(torch.sin, x).save(str(folder / "sine.pt"))  # that no recipe fits
 
 
 def make_captures(folder):

@@ -273,6 +273,37 @@ class Engine:
                             **({"verification": {"verdict": "verified", "inputSets": 3}} if verify else {})})
         return graph, records
 
+    def optimize(self, d, graph, params, ident):
+        """Attention is the one recipe: it fits where there is attention. A plan is it once more."""
+        rule = {"name": "Attention", "ops": ["matmul", "div", "add", "softmax", "matmul"]}
+        new, records = self.apply(graph, rule, None, params.get("verify", True))
+        steps = 10 if "plan" not in params else 0
+        for i in range(steps):
+            if ident in self.cancelled:
+                raise Failure("cancelled")
+            self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "trying Encoder", "done": i, "total": steps}})
+            time.sleep(float(os.environ.get("FAKE_ENGINE_STEP", "0.005")))
+        result = {"model": "/home/me/model.pt", "method": "forward", "format": "torchscript", "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]),
+                  "recipe": "Encoder", "steps": [], "unchanged": not records, "verification": {}}
+        report = {"recipes": [], "rules": [], "groups": [], "seconds": 4.5, "outOfTime": False, "result": result}
+        if not records:
+            return {"report": {**report, "whyUnchanged": "none of the recipes that come with Graft fits it", "advice": ["Its time goes into linear: 80 %."]}, "revision": d["revision"]}
+        beside = {"ratio": 0.8, "ratioLow": 0.78, "ratioHigh": 0.83, "speed": "slower"}
+        report["rules"] = [{"recipe": "Encoder", "rule": "Attention", "rewrites": len(records), "without": beside, "kept": True, "why": ""}]
+        result["timing"] = {"ratio": 1.25, "ratioLow": 1.21, "ratioHigh": 1.28, "speed": "faster", "against": "original (frozen TorchScript)"}
+        self.add_step(d, graph, new, [])
+        return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": [], "steps": [], "ms": 4500.0,
+                "verdicts": {"verified": len(records), "measured": 0, "unverified": 0, "rolledBack": 0}, "label": "Encoder",
+                "plan": {"recipes": [{"file": "transformer.py", "recipe": "Encoder", "without": []}], "operators": []},
+                "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]), "revision": d["revision"], **({} if "plan" in params else {"report": report})}
+
+    def add_step(self, d, before, after, inside):
+        d["snapshots"] = d["snapshots"][:d["position"]] + [before, after]
+        d["position"] += 1
+        d["inside"][d["position"]] = inside
+        d["shown"] = after
+        d["revision"] += 1
+
     def graph_field(self, graph, params, ident):
         """Whole, in parts of a few nodes that are sent at once, or none, as the request wants it."""
         wanted, graph = params.get("graph", "whole"), compact(graph)
@@ -424,13 +455,11 @@ class Engine:
             if not verify:
                 verdicts["why"] = "verification is switched off"
             if not params.get("preview"):
-                d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
-                d["position"] += 1
-                d["inside"][d["position"]] = inside
-                d["shown"] = new
-                d["revision"] += 1
+                self.add_step(d, graph, new, inside)
             return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "verdicts": verdicts, "steps": steps, "ms": 12.25,
                     "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+        if method == "model/optimize":
+            return self.optimize(d, graph, params, ident)
         if method == "model/undoTo":
             d["position"] = params["step"]
             d["shown"] = d["inside"][params["step"]][params["subStep"] - 1] if "subStep" in params else d["snapshots"][params["step"]]

@@ -141,6 +141,10 @@ class FakeEngine(unittest.TestCase):
         self.ask("rules/apply", **rules, rule="Attention", preview=True)
         self.ask("rules/apply", document=document, text=WRONG, file="", rule="WrongAttention", only=[0, 1], verify=True)
         self.ask("rules/apply", **rules, recipe="All", verify=True)
+        self.ask("model/optimize", document=other)
+        self.ask("model/optimize", document=other)  # nothing is left to do
+        third = self.ask("model/open", path=str(self.model))["document"]
+        self.ask("model/optimize", document=third, plan={"recipes": [], "operators": []})
         self.ask("model/diff", document=document)
         self.ask("model/undoTo", document=document, step=2, inside=1)
         self.ask("model/undoTo", document=document, step=0)

@@ -1,6 +1,7 @@
 // screenshots [OPTIONS] FOLDER ENGINE... -- MODEL RULES [INPUTS]: the window's pictures for README and docs, made with
-// the given engine; with --measure only those of a run. INPUTS is a file of tensors or a line of specifications. Waits
-// for each state instead of sleeping; says which one did not come, and ends with 1.
+// the given engine; with --measure only those of a run. --size and --theme are for looking at other windows. INPUTS is
+// a file of tensors or a line of specifications. Waits for each state instead of sleeping; says which one did not come,
+// and ends with 1.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
@@ -118,6 +119,7 @@ class Photographer {
   }
 
   void difference() {
+    shoot("applied");
     window_.setTextDiff(true);
     until("the difference", [&] { return window_.diffView()->text().contains(QLatin1Char('+')); });
     shoot("diff");
@@ -263,14 +265,16 @@ int main(int argc, char** argv) {
   const QCommandLineOption device = option("device", "Where the run is", "cpu"),
                            dtype = option("dtype", "Converted to this before running", ""),
                            recipe = option("recipe", "Of the rules; the first by default", ""),
-                           seconds = option("seconds", "How long to measure", "4");
-  const QCommandLineOption capture = option("capture", "A training step of graft_fx.capture, for its picture", "");
-  parser.addOptions({measure, device, dtype, recipe, seconds, capture});
+                           seconds = option("seconds", "How long to measure", "4"),
+                           size = option("size", "Of the window", "1440x900"),
+                           theme = option("theme", "light or dark", "light"),
+                           capture = option("capture", "A training step of graft_fx.capture, for its picture", "");
+  parser.addOptions({measure, device, dtype, recipe, seconds, size, theme, capture});
   if (split < 0 || words.size() < split + 3 || !parser.parse(words.mid(0, split)) ||
       parser.positionalArguments().size() < 2)
     return std::fprintf(stderr,
-                        "usage: screenshots [--measure] [--device D] [--dtype T] [--recipe R] [--seconds S] [--capture "
-                        "F] FOLDER "
+                        "usage: screenshots [--measure] [--device D] [--dtype T] [--recipe R] [--seconds S] [--size "
+                        "WxH] [--theme T] [--capture F] FOLDER "
                         "ENGINE... -- MODEL RULES [INPUTS]\n"),
            2;
   const QStringList own = parser.positionalArguments();
@@ -287,9 +291,10 @@ int main(int argc, char** argv) {
     return std::fprintf(stderr, "screenshots: cannot make the folder %s\n", qPrintable(wanted.folder)), 1;
   // Nothing of this machine's folders stands in a picture: HOME is where the models are.
   QSettings().setValue(QStringLiteral("recent"), QStringList{QFileInfo(wanted.model).absoluteFilePath()});
-  applyTheme(Theme::Light);
+  const QStringList sides = parser.value(size).split(QLatin1Char('x'));
+  applyTheme(parser.value(theme) == QLatin1String("dark") ? Theme::Dark : Theme::Light);
   MainWindow window(own.mid(1));
-  window.resize(1440, 900);
+  window.resize(sides.value(0).toInt(), sides.value(1).toInt());
   window.show();
   Photographer p(window, wanted);
   if (!p.welcome() || !p.open()) return 1;

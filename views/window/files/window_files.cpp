@@ -249,7 +249,7 @@ void WindowFiles::exportReport(const Canvas& canvas) {
   if (path.isEmpty()) return;
   path = withEnding(path, QStringLiteral(".html"));
   QString why;
-  writeWhole(path, reportHtml(document_, run_, editor_.text(), canvas.viewOptions().depth).toUtf8(), why);
+  writeWhole(path, reportHtml(document_, run_, canvas.viewOptions().depth).toUtf8(), why);
   tellWritten(path, why);
 }
 
