@@ -29,7 +29,7 @@ using namespace graft;
 namespace {
 
 struct Wanted {
-  QString folder, model, rules, inputs, device, dtype, recipe;
+  QString folder, model, rules, inputs, device, dtype, recipe, capture;
   double seconds = 4;
 };
 
@@ -178,6 +178,22 @@ class Photographer {
     shoot("library");
   }
 
+  /// A captured training step at its cut.
+  void training() {
+    if (wanted_.capture.isEmpty()) return;
+    window_.openModel(wanted_.capture, {}, QStringLiteral("joint"));
+    if (!until("the training step", [&] { return document_.isJoint(); })) return;
+    window_.arrange(Arrangement::Explore);
+    window_.setTraining(true);
+    TrainingCut& cut = window_.cut();
+    const auto isCut = [&] { return !cut.report().isEmpty() && !cut.curve().empty() && !cut.isBusy(); };
+    if (!until("its cut", isCut)) return;
+    cut.setMemory(0.7);
+    until("the smaller cut", isCut);
+    shoot("training");
+    window_.setTraining(false);
+  }
+
  private:
   bool until(const char* what, const std::function<bool()>& done, int ms = 60000) {
     QElapsedTimer timer;
@@ -251,13 +267,14 @@ int main(int argc, char** argv) {
                            recipe = option("recipe", "Of the rules; the first by default", ""),
                            seconds = option("seconds", "How long to measure", "4"),
                            size = option("size", "Of the window", "1440x900"),
-                           theme = option("theme", "light or dark", "light");
-  parser.addOptions({measure, device, dtype, recipe, seconds, size, theme});
+                           theme = option("theme", "light or dark", "light"),
+                           capture = option("capture", "A training step of graft_fx.capture, for its picture", "");
+  parser.addOptions({measure, device, dtype, recipe, seconds, size, theme, capture});
   if (split < 0 || words.size() < split + 3 || !parser.parse(words.mid(0, split)) ||
       parser.positionalArguments().size() < 2)
     return std::fprintf(stderr,
                         "usage: screenshots [--measure] [--device D] [--dtype T] [--recipe R] [--seconds S] [--size "
-                        "WxH] [--theme T] FOLDER "
+                        "WxH] [--theme T] [--capture F] FOLDER "
                         "ENGINE... -- MODEL RULES [INPUTS]\n"),
            2;
   const QStringList own = parser.positionalArguments();
@@ -268,6 +285,7 @@ int main(int argc, char** argv) {
                       parser.value(device),
                       parser.value(dtype),
                       parser.value(recipe),
+                      parser.value(capture),
                       parser.value(seconds).toDouble()};
   if (!QDir().mkpath(wanted.folder))
     return std::fprintf(stderr, "screenshots: cannot make the folder %s\n", qPrintable(wanted.folder)), 1;
@@ -289,5 +307,6 @@ int main(int argc, char** argv) {
   if (!p.measure()) return 1;
   p.rewriteDark();
   p.library();
+  p.training();
   return p.failed() ? 1 : 0;
 }

@@ -4,6 +4,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QScrollBar>
+#include <QTimer>
 #include <QToolButton>
 #include <QWhatsThis>
 #include <QWheelEvent>
@@ -68,6 +69,11 @@ void BreakStrip::refresh() {
   row->addStretch(1);
   setWidget(content);
   updateGeometry();
+  // Once it has its width: the open graph is in view.
+  QTimer::singleShot(0, content, [this, content] {
+    for (QToolButton* b : content->findChildren<QToolButton*>())
+      if (b->isChecked()) ensureWidgetVisible(b);
+  });
 }
 
 void BreakStrip::addGraph(QHBoxLayout& row, const CapturedGraphInfo& graph) {

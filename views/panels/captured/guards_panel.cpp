@@ -22,9 +22,14 @@ GuardsPanel::GuardsPanel(PanelContext& context, QWidget* parent)
   filter_ = new QLineEdit(this);
   filter_->setPlaceholderText(tr("Filter guards"));
   filter_->setClearButtonEnabled(true);
+  filter_->setAccessibleName(tr("Filter guards"));
   tree_ = new QTreeWidget(this);
   tree_->setHeaderLabels({tr("Captured again by a call with")});
-  tree_->setWordWrap(true);
+  tree_->setAccessibleName(tr("Guards of the captured graph"));
+  // The end of a long line, which says what the guard was captured with, is to be read, too.
+  tree_->header()->setStretchLastSection(false);
+  tree_->header()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  tree_->setUniformRowHeights(true);
   tree_->setIndentation(12);
   new EmptyHint(tree_, tr("Guards are of graphs that torch.compile captured: open a .fx file of graft_fx.capture()."));
   auto* column = new QVBoxLayout(this);

@@ -35,7 +35,7 @@ void drawAxes(QPainter& p, const QRectF& area, const QString& most) {
 
 LiveMemoryPlot::LiveMemoryPlot(TrainingCut& cut, QWidget* parent) : Plot(QStringLiteral("memory"), parent), cut_(cut) {
   setMouseTracking(true);
-  setMinimumHeight(120);
+  setMinimumHeight(80);
   connect(&cut_, &TrainingCut::changed, this, qOverload<>(&QWidget::update));
 }
 
@@ -122,7 +122,7 @@ bool LiveMemoryPlot::event(QEvent* e) {
 
 BudgetPlot::BudgetPlot(TrainingCut& cut, QWidget* parent) : Plot(QStringLiteral("budgets"), parent), cut_(cut) {
   setMouseTracking(true);
-  setMinimumHeight(120);
+  setMinimumHeight(80);
   connect(&cut_, &TrainingCut::changed, this, qOverload<>(&QWidget::update));
 }
 

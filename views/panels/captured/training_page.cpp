@@ -6,6 +6,7 @@
 #include <QHeaderView>
 #include <QMenu>
 #include <QResizeEvent>
+#include <QTabBar>
 #include <QToolButton>
 #include <QVBoxLayout>
 
@@ -83,6 +84,7 @@ QWidget* TrainingPage::makeHead() {
   field_->setSuffix(tr(" %"));
   field_->setValue(100);
   field_->setKeyboardTracking(false);
+  field_->setAccessibleName(tr("Memory budget in percent"));
   budget->setBuddy(field_);
   const QString tip =
       tr("How much may be saved for the backward pass, as a share of what the default cut saves.\n"
@@ -161,6 +163,8 @@ QWidget* TrainingPage::makeSide() {
   again_ = makeTable({tr("Computed again"), tr("Bytes"), tr("Time"), tr("Why"), tr("Operator"), tr("Module")});
   saved_->headerItem()->setToolTip(2,
                                    tr("The time that computing it again would take, its operands given; an estimate"));
+  saved_->setAccessibleName(tr("Tensors that are saved"));
+  again_->setAccessibleName(tr("Tensors that are computed again"));
   for (QTreeWidget* t : {saved_, again_}) {
     t->headerItem()->setToolTip(0, tr("A tick means saved: take it off, and the tensor is computed again"));
     new EmptyHint(t, t == saved_ ? tr("Nothing is saved for the backward pass.")
@@ -169,12 +173,13 @@ QWidget* TrainingPage::makeSide() {
   memory_ = new LiveMemoryPlot(cut_);
   budgets_ = new BudgetPlot(cut_);
   auto* charts = new QWidget;
-  auto* column = new QVBoxLayout(charts);
-  column->setContentsMargins(0, 6, 0, 6);
-  column->addWidget(memory_, 1);
-  column->addWidget(budgets_, 1);
+  charts_ = new QBoxLayout(QBoxLayout::TopToBottom, charts);
+  charts_->setContentsMargins(0, 6, 0, 6);
+  charts_->addWidget(memory_, 1);
+  charts_->addWidget(budgets_, 1);
   side_ = new QTabWidget;
   side_->setDocumentMode(true);
+  side_->tabBar()->setAccessibleName(tr("Parts of the training step"));
   side_->addTab(charts, tr("Memory"));
   side_->addTab(saved_, tr("Saved"));
   side_->addTab(again_, tr("Computed again"));
@@ -201,9 +206,11 @@ void TrainingPage::resizeEvent(QResizeEvent* e) {
   constexpr int oneLine = 640;
   first_->setDirection(e->size().width() < oneLine ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
   const Qt::Orientation wanted = e->size().width() < narrow ? Qt::Vertical : Qt::Horizontal;
+  charts_->setDirection(wanted == Qt::Vertical && e->size().width() >= oneLine ? QBoxLayout::LeftToRight
+                                                                               : QBoxLayout::TopToBottom);
   if (parts_->orientation() == wanted) return;
   parts_->setOrientation(wanted);
-  parts_->setSizes({3000, 2000});
+  parts_->setSizes(wanted == Qt::Vertical ? QList<int>{3200, 2000} : QList<int>{3000, 2000});
 }
 
 void TrainingPage::refreshLegend() {

@@ -61,6 +61,7 @@ class TrainingPage : public QWidget {
   QTabWidget* side_ = nullptr;
   QSlider* slider_ = nullptr;
   QDoubleSpinBox* field_ = nullptr;
+  QBoxLayout* charts_ = nullptr;
   QBoxLayout* first_ = nullptr;  ///< the budget and the totals: in one line, or in two where that is too narrow
   FixedHeightLabel *totals_ = nullptr, *remark_ = nullptr;
   QLabel* legend_ = nullptr;

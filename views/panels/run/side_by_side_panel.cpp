@@ -62,6 +62,7 @@ SideBySidePanel::SideBySidePanel(PanelContext& context, QWidget* parent)
   seconds_->setRange(0.1, 600);
   seconds_->setValue(3);
   seconds_->setSuffix(tr(" s"));
+  seconds_->setAccessibleName(tr("Seconds of timing"));
   seconds_->setToolTip(tr("How long to time all of them together"));
   auto* bar = new QHBoxLayout;
   for (QWidget* w : std::initializer_list<QWidget*>{add, remove_, first_, drawings_}) bar->addWidget(w);
