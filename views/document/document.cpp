@@ -23,7 +23,8 @@ std::vector<RecordInfo> recordsBetween(const Graph& before, const Graph& after) 
   return {{{}, {}, differ(before, after), differ(after, before)}};
 }
 
-Document::Document(EngineClient& engine, QObject* parent) : QObject(parent), engine_(engine) {
+Document::Document(EngineClient& engine, QObject* parent)
+    : QObject(parent), engine_(engine), compilation_(new Compilation(*this, engine)) {
   typing_.setSingleShot(true);
   typing_.setInterval(150);
   connect(&typing_, &QTimer::timeout, this, &Document::checkRules);
@@ -66,6 +67,7 @@ void Document::open(const QString& path, const QString& inputs) {
   lostOpenings_ = 0;
   unrestored_ = {};
   restoring_.clear();  // steps of another model
+  restoringFusion_.clear();
   restoreAt_ = {-1, -1};
   if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
   openingPath_ = placeOf(path);
@@ -210,19 +212,19 @@ void Document::replayFrom(size_t step, int generation) {
   request.insert(QStringLiteral("document"), document_);
   // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
   if (steps()[step].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
-  engine_.call(QStringLiteral("rules/apply"), withoutGraph(request),
-               [this, step, generation](const EngineReply& reply) {
-                 if (generation != generation_) return;
-                 if (!reply.ok()) {
-                   if (reply.errorCode == EngineReply::lostCode) return;
-                   replaying_ = false;
-                   document_ = 0;  // what it has is not what is shown
-                   Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
-                   return;
-                 }
-                 history_.setEngineAt({static_cast<int>(step), -1});
-                 replayFrom(step + 1, generation);
-               });
+  const QString method = methodOf(request);
+  engine_.call(method, withoutGraph(request), [this, step, generation](const EngineReply& reply) {
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      if (reply.errorCode == EngineReply::lostCode) return;
+      replaying_ = false;
+      document_ = 0;  // what it has is not what is shown
+      Q_EMIT failed(tr("A step could not be repeated in the new engine"), reply.error);
+      return;
+    }
+    history_.setEngineAt({static_cast<int>(step), -1});
+    replayFrom(step + 1, generation);
+  });
 }
 
 void Document::setSelection(const QStringList& nodes) {

@@ -12,6 +12,7 @@
 #include <memory>
 #include <vector>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document_info.h"
 #include "views/document/engine_client.h"
 #include "views/document/history_cache.h"
@@ -67,6 +68,8 @@ class Document : public QObject {
   /// False where the model or what it is compared with has become another since `lastRun`.
   bool lastRunIsCurrent() const { return ranGraphs_[0] == original() && ranGraphs_[1] == graph(); }
   QStringList selection() const { return selection_; }
+  /// Its generated kernels.
+  Compilation& compilation() { return *compilation_; }
   /// Everything removed, added and changed from the original to the current graph.
   std::vector<RecordInfo> recordsToHere() const;
 
@@ -146,6 +149,7 @@ class Document : public QObject {
   void engineReplaced();  ///< a new engine has everything that the one before had
 
  private:
+  friend class Compilation;  // the part of it that asks about kernels
   void sendOpen();
   void refuseOpening(const QString& why);
   void begin(const QJsonObject& opened, GraphRef graph);
@@ -156,6 +160,9 @@ class Document : public QObject {
   void matchRules(int revision);
   void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
   void requestApply(const QString& label, QJsonObject request);
+  void applyKernels(QJsonObject request);
+  /// A file of inputs belongs to the model; without one, what the model was last run on.
+  QJsonObject withRunInputs(QJsonObject request) const;
   void sendApply(const QString& label, QJsonObject request);
   void restoreNext();
   void readOther(const QString& path, bool again);
@@ -171,6 +178,7 @@ class Document : public QObject {
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
+  Compilation* compilation_;
   QString path_, inputs_, format_, otherPath_, otherFormat_;
   GraphRef other_;
   int otherDocument_ = 0;
@@ -182,6 +190,7 @@ class Document : public QObject {
   int generation_ = 0;    ///< of models opened: answers about an earlier one are dropped
   HistoryCache history_;
   QList<QJsonObject> restoring_;       ///< steps of an earlier window that are still to be applied
+  QString restoringFusion_;            ///< that window's plan of kernels
   QJsonObject unrestored_;             ///< an earlier window's state, until its model is open: it is not lost meanwhile
   HistoryPosition restoreAt_{-1, -1};  ///< where that window stood; step -1: nothing is being restored
   int lostReplays_ = 0;                ///< engines in a row that died while they were given the document

@@ -1,5 +1,7 @@
 #include "views/panels/panels.h"
 
+#include "views/panels/compile/code_panel.h"
+#include "views/panels/compile/kernels_panel.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/inspector.h"
@@ -12,7 +14,7 @@ namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(), historyPanel(), runPanel(),
+      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(), historyPanel(), runPanel(), kernelsPanel(), codePanel(),
   };
   return all;
 }

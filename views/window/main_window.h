@@ -18,6 +18,7 @@ namespace graft {
 class Actions;
 class Breadcrumb;
 class CommandPalette;
+class CompileView;
 class DiffView;
 class FailureBar;
 class StatusLine;
@@ -65,6 +66,7 @@ class MainWindow : public QMainWindow {
   Canvas* beforeCanvas() { return comparison_->before(); }
   DiffView* diffView() { return diff_; }
   CommandPalette* palette() { return palette_; }
+  CompileView& compileView() { return *compile_; }
   /// Null until it is asked for.
   Tour* tour() { return tour_; }
   QString statusText() const;
@@ -107,6 +109,7 @@ class MainWindow : public QMainWindow {
   StatusLine* status_;
   WindowFiles* files_;
   WindowSession* session_;
+  CompileView* compile_;
   Actions* actions_;
   Tour* tour_ = nullptr;
   QString shownPath_;  ///< the model that is shown
