@@ -35,7 +35,7 @@ Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme
 
 Canvas::~Canvas() { layoutToken_.cancel(); }
 
-void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
+void Canvas::setGraph(std::shared_ptr<const Graph> graph, const Successor& now) {
   if (graph == graph_) return;
   const bool isFirst = !graph_;
   graph_ = std::move(graph);
@@ -51,7 +51,8 @@ void Canvas::setGraph(std::shared_ptr<const Graph> graph) {
     return;
   }
   if (isFirst) fitted_ = false;
-  rebuildAnchored();
+  const auto [key, at] = anchor();
+  rebuild(now && !key.isEmpty() ? now(key) : key, at);
 }
 
 std::pair<QString, QPointF> Canvas::anchor() const {

@@ -10,6 +10,7 @@
 #include <QElapsedTimer>
 #include <QPixmap>
 #include <QWidget>
+#include <functional>
 #include <optional>
 
 #include "views/canvas/canvas_scene.h"
@@ -25,8 +26,10 @@ class Canvas : public QWidget {
   explicit Canvas(QWidget* parent = nullptr);
   ~Canvas() override;
 
-  /// Keeps what was open by path, and the view; a first graph is fitted.
-  void setGraph(std::shared_ptr<const Graph> graph);
+  /// Keeps what was open by path, and the view; a first graph is fitted. What is in the middle stays there, or what
+  /// `now` says has taken its place.
+  using Successor = std::function<QString(const QString& key)>;
+  void setGraph(std::shared_ptr<const Graph> graph, const Successor& now = {});
   void setDecorations(Decorations decorations);
   void setTheme(Theme theme);
   void setSelection(const QStringList& keys);

@@ -133,6 +133,7 @@ class Document : public QObject {
   void opened();
   void graphChanged();  ///< another snapshot is current
   void stepsChanged();
+  void stepApplied();   ///< the last step is new: it was just applied, not restored
   void rulesChanged();  ///< parsed anew, or an error
   void matchesChanged();
   void currentRuleChanged();

@@ -79,13 +79,22 @@ struct RecordInfo {
   QStringList removed, added;
 };
 
+/// A rewrite that computed something else and was taken back.
+struct RolledBackInfo {
+  QString node;       ///< whose result differs; empty where that is not known
+  QString why;        ///< "on random values, `add` differs: …"
+  QString text;       ///< where, why and on which inputs, in one sentence
+  double maxAbs = 0;  ///< 0: it is not the numbers
+};
+
 /// What one step of a recipe did.
 struct SubStepInfo {
   QString name;
   bool isRule = false;  ///< else a pass
   double milliseconds = 0;
   std::vector<RecordInfo> records;
-  QStringList refused, rolledBack;
+  QStringList refused;
+  QList<RolledBackInfo> rolledBack;
   /// Places where it was tried: rewrites that stayed, were refused or taken back.
   int matches() const {
     return static_cast<int>(records.size()) + static_cast<int>(refused.size() + rolledBack.size());
@@ -98,9 +107,9 @@ struct StepInfo {
   GraphRef graph;
   std::vector<RecordInfo> records;
   QStringList refused;
-  QStringList rolledBack;  ///< rewrites that computed something else and were taken back: where, on which inputs
-  QString verification;    ///< "all verified", "3 not verified: …"; empty where nothing was rewritten
-  QJsonObject request;     ///< what to ask a new engine for
+  QList<RolledBackInfo> rolledBack;
+  QString verification;  ///< "all verified", "3 not verified: …"; empty where nothing was rewritten
+  QJsonObject request;   ///< what to ask a new engine for
   double milliseconds = 0;
   std::vector<SubStepInfo> subSteps;  ///< of a recipe: its steps in order
   /// Some of its rewrites were not run beside what they replace. Older sessions say "not proven".

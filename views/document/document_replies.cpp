@@ -10,17 +10,19 @@ QStringList strings(const QJsonValue& list) {
   return out;
 }
 
-QStringList readRolledBack(const QJsonArray& list) {
-  QStringList out;
+QList<RolledBackInfo> readRolledBack(const QJsonArray& list) {
+  QList<RolledBackInfo> out;
   for (const QJsonValue v : list) {
     const QJsonObject r = v.toObject(), verification = at(r, "verification").toObject();
     const QString node = at(r, "node").toString(), scope = at(r, "scope").toString();
     const QStringList shapes = strings(at(verification, "inputShapes"));
-    out << (node.isEmpty()    ? QString()
-            : scope.isEmpty() ? Document::tr("`%1`: ").arg(node)
-                              : Document::tr("`%1` in %2: ").arg(node, scope)) +
-               at(verification, "why").toString() +
-               (shapes.isEmpty() ? QString() : Document::tr("; inputs: %1").arg(shapes.join(QStringLiteral(", "))));
+    const QString why = at(verification, "why").toString();
+    const QString text =
+        (node.isEmpty()    ? QString()
+         : scope.isEmpty() ? Document::tr("`%1`: ").arg(node)
+                           : Document::tr("`%1` in %2: ").arg(node, scope)) +
+        why + (shapes.isEmpty() ? QString() : Document::tr("; inputs: %1").arg(shapes.join(QStringLiteral(", "))));
+    out.push_back({node, why, text, at(verification, "maxAbs").toDouble()});
   }
   return out;
 }

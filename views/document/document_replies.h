@@ -15,7 +15,7 @@ QStringList strings(const QJsonValue& list);
 
 std::vector<RecordInfo> readRecords(const QJsonArray&);
 /// "`matmul_3` in encoder.layer.0: on random values, `matmul_3` (f32[2,9,64]) differs: …", and the inputs' shapes.
-QStringList readRolledBack(const QJsonArray&);
+QList<RolledBackInfo> readRolledBack(const QJsonArray&);
 std::vector<SubStepInfo> readSubSteps(const QJsonArray&);
 /// The engine's summary in words.
 QString verificationText(const QJsonObject& verification);

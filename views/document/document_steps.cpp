@@ -147,14 +147,16 @@ void Document::addStep(const QString& label, const QJsonObject& request, const Q
   Q_EMIT message(
       text +
       (s.rolledBack.isEmpty() ? QString()
-                              : tr(", %1 taken back: %2").arg(s.rolledBack.size()).arg(s.rolledBack.first())) +
+                              : tr(", %1 taken back: %2").arg(s.rolledBack.size()).arg(s.rolledBack.first().text)) +
       (s.refused.isEmpty() ? QString() : tr(", %1 refused: %2").arg(s.refused.size()).arg(s.refused.first())) +
       (s.verification.isEmpty() ? QString() : QStringLiteral(", ") + s.verification));
   matchRules(textRevision_);
-  if (isAgain) {
-    restoring_.removeFirst();
-    restoreNext();
+  if (!isAgain) {
+    Q_EMIT stepApplied();
+    return;
   }
+  restoring_.removeFirst();
+  restoreNext();
 }
 
 void Document::requestApply(const QString& label, QJsonObject request) {

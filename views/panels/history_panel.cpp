@@ -21,9 +21,9 @@ QString duration(double ms) {
 }
 
 /// What became of rewrites that did not stay.
-QString outcomes(const QStringList& rolledBack, const QStringList& refused) {
+QString outcomes(const QList<RolledBackInfo>& rolledBack, const QStringList& refused) {
   QStringList told;
-  for (const QString& r : rolledBack) told << HistoryPanel::tr("Taken back: %1").arg(r);
+  for (const RolledBackInfo& r : rolledBack) told << HistoryPanel::tr("Taken back: %1").arg(r.text);
   for (const QString& r : refused) told << HistoryPanel::tr("Refused: %1").arg(r);
   return told.join(QLatin1Char('\n'));
 }

@@ -91,7 +91,8 @@ void Comparison::refresh() {
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
   before_->setGraph(!both ? nullptr : preview ? document_.graph() : document_.original());
-  canvas_->setGraph(preview ? document_.previewGraph() : document_.graph());
+  const GraphRef shown = preview ? document_.previewGraph() : document_.graph();
+  canvas_->setGraph(shown, [&](const QString& key) { return successor(key, shown); });
   following_ = false;
   const QString other = document_.otherPath();
   const QString name = QFileInfo(document_.path()).fileName();
@@ -196,6 +197,27 @@ QString Comparison::counterpart(const QString& key, bool toAfter) const {
       const QStringList& others = toAfter ? r.added : r.removed;
       if (own.contains(key) && !others.isEmpty()) return others.last();
     }
+  return key;
+}
+
+/// What stands in `now` where `key` stood before a step was applied, taken back or previewed.
+QString Comparison::successor(const QString& key, const GraphRef& now) const {
+  const auto isThere = [&](const QString& name) { return static_cast<bool>(now->findNode(name.toStdString())); };
+  if (!now || isThere(key) || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
+      key.startsWith(QLatin1Char('>')))
+    return key;
+  QStringList seen{key};
+  const auto follow = [&](const std::vector<RecordInfo>& records) {
+    for (const RecordInfo& r : records)
+      for (const auto& [from, to] : {std::pair{&r.removed, &r.added}, std::pair{&r.added, &r.removed}})
+        if (!to->isEmpty() && !seen.contains(to->last()) &&
+            std::any_of(from->begin(), from->end(), [&](const QString& name) { return seen.contains(name); }))
+          seen << to->last();
+  };
+  follow(document_.previewRecords());
+  for (const StepInfo& step : document_.steps()) follow(step.records);  // later steps, which were taken back, too
+  for (const QString& name : seen)
+    if (isThere(name)) return name;
   return key;
 }
 

@@ -54,6 +54,7 @@ class Comparison : public QSplitter {
   void showPreview();
   void followView(Canvas* from, Canvas* to);
   void followOptions(Canvas* from, Canvas* to);
+  QString successor(const QString& key, const GraphRef& now) const;
   QString counterpart(const QString& key, bool toAfter) const;
 
   Document& document_;

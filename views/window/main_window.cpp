@@ -22,6 +22,7 @@
 #include "views/window/compile/compile_view.h"
 #include "views/window/failure_bar.h"
 #include "views/window/files/window_session.h"
+#include "views/window/outcome_card.h"
 #include "views/window/status_line.h"
 #include "views/window/tour.h"
 #include "views/window/welcome.h"
@@ -72,6 +73,7 @@ QWidget* MainWindow::makeCentre() {
   pages_->setMinimumSize(280, 160);  // not the welcome page's: panels get the room they ask for
   for (QWidget* page : std::initializer_list<QWidget*>{welcome_, comparison_, diff_}) pages_->addWidget(page);
   failure_ = new FailureBar(*document_, *engine_);
+  outcome_ = new OutcomeCard(*document_, *comparison_->canvas());
   breadcrumb_ = new Breadcrumb;
   auto* centre = new QWidget;
   auto* column = new QVBoxLayout(centre);
@@ -94,6 +96,7 @@ void MainWindow::connectDocument() {
     if (document_->lastRunWorked()) failure_->hide();  // it said that nothing was measured
   });
   connect(document_, &Document::message, this, [this](const QString& text) { statusBar()->showMessage(text, 6000); });
+  connect(outcome_, &OutcomeCard::nodeAsked, canvas(), &Canvas::reveal);
   connect(status_, &StatusLine::failed, failure_, &FailureBar::showFailure);
   connect(status_, &StatusLine::overcome, failure_, &QWidget::hide);
 }
@@ -186,6 +189,7 @@ void MainWindow::setTheme(Theme theme) {
   comparison_->refreshTheme();
   Q_EMIT context_->themeChanged();
   failure_->refreshTheme();
+  outcome_->refreshTheme();
   if (tour_) tour_->refreshTheme();
   diff_->refreshTheme();
   for (QAction* a : findChildren<QAction*>())

@@ -1,7 +1,7 @@
 // MainWindow puts the window together: the two canvases in the middle, panels around them, menus, a status bar. What it
 // knows lies in Document, what it shows in the panels; each of its own jobs is a class beside this one:
 //
-//   Actions (menus), Comparison (canvases), FailureBar, PanelDocks, StatusLine, WindowFiles, WindowSession
+//   Actions (menus), Comparison (canvases), FailureBar, OutcomeCard, PanelDocks, StatusLine, WindowFiles, WindowSession
 #pragma once
 
 #include <QMainWindow>
@@ -21,6 +21,7 @@ class CommandPalette;
 class CompileView;
 class DiffView;
 class FailureBar;
+class OutcomeCard;
 class StatusLine;
 class Tour;
 class WelcomePage;
@@ -103,6 +104,7 @@ class MainWindow : public QMainWindow {
   WelcomePage* welcome_;
   DiffView* diff_;
   FailureBar* failure_;
+  OutcomeCard* outcome_;
   Breadcrumb* breadcrumb_;
   PanelDocks* docks_;
   CommandPalette* palette_;

@@ -100,7 +100,7 @@ QString reportOfSteps(const Document& document) {
     for (size_t k = 0; isCut && k < shown; ++k) rewrites += s.subSteps[k].records.size();
     QStringList told;
     if (!s.verification.isEmpty()) told << s.verification;
-    for (const QString& r : s.rolledBack) told << reportText("taken back: %1").arg(r);
+    for (const RolledBackInfo& r : s.rolledBack) told << reportText("taken back: %1").arg(r.text);
     for (const QString& r : s.refused) told << reportText("refused: %1").arg(r);
     row(s.label.toHtmlEscaped(), rewrites, QString::number((isCut ? document.graph() : s.graph)->nodeCount()),
         told.join(QLatin1Char('\n')));

@@ -1,4 +1,6 @@
-// CudaPrinter: one kernel as CUDA C++. Used by makeCudaCode.
+// CudaPrinter: one kernel as CUDA C++. Used by makeCudaCode. The kernel as a whole and the text's scopes are in
+// cuda_printer.cpp; cuda_value_printer.cpp has values, cuda_pass_printer.cpp the loop of threads over elements, and
+// cuda_team_printer.cpp, cuda_tile_printer.cpp and cuda_product_printer.cpp what their kinds of kernel add.
 #pragma once
 
 #include <functional>
@@ -59,13 +61,16 @@ class CudaPrinter {
     bool isWhole = false;  ///< no chunk goes beyond the row
   };
 
+  static constexpr int64_t kSmall = int64_t{1} << 31;  ///< what 32 bits count
+  static bool isArray(const loops::Buffer& b) { return !b.sizes.empty(); }
+
   // The kernel
   std::string header(const std::string& function);
   Status placeLocals();
   Status printThreads();
   Status printTeam();
   void printTiles();
-  void printProduct();  // cuda_product_printer.cpp
+  void printProduct();
   std::string operandType(const CudaProduct::Operand&, int64_t rows) const;
   void printPlace(const CudaProduct::Operand&, const std::string& name, RangeId side, const std::string& sideName);
   /// Runs `print` for the chunks of a row: in one unrolled loop, or in one without conditions, and its end.
@@ -113,8 +118,7 @@ class CudaPrinter {
   std::string dimensions(const Pass&) const;
   Pass passOf(const CudaRow&) const;
   /// Runs `print` with the scopes above `target` put aside.
-  template <class F>
-  void at(size_t target, const F& print);
+  void at(size_t target, const std::function<void()>& print);
 
   Accesses& accesses_;
   CudaPlanner& planner_;

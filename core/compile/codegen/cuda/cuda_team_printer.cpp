@@ -1,0 +1,210 @@
+// CudaPrinter for rows and columns: a team of threads reduces a row in passes, which keep in registers what several of
+// them read.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/compile/codegen/cuda/cuda_printer.h"
+#include "core/compile/codegen/cuda/cuda_spelling.h"
+
+namespace graft::codegen {
+
+using loops::Expr;
+using loops::Op;
+using loops::Store;
+using Role = loops::Buffer::Role;
+
+const CudaRow& CudaPrinter::rowOf(RangeId range) const {
+  for (const auto& [length, row] : plan_->rows)
+    if (row.range == range) return row;
+  return plan_->rows.begin()->second;
+}
+
+void CudaPrinter::barrier() {
+  line(plan_->team > 32 || plan_->kind == CudaPlan::Kind::Columns ? "join_block();" : "join_warp();");
+}
+
+void CudaPrinter::reducePass(ExprId id) {
+  const Expr e = program_.expressions[id];
+  const DType dtype = program_.expressions[e.operands[0]].dtype;
+  const CudaRow* row = &rowOf(e.ranges[0]);
+  const std::string type = isPlace(e) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
+  const std::string identity = cudaIdentity(e.reduce, dtype);
+  const std::string start = isPlace(e) ? type + "{" + identity + ", 0}" : identity;
+  const std::string parts = newName("part"), combination = cudaCombination(e.reduce);
+  const Pass p = passOf(*row);
+  if (p.vector > 1) line(fmt::format("{} {}[{}];", type, parts, p.vector));
+  line(p.vector > 1 ? fmt::format("fill<{}>({}, {});", p.vector, parts, start)
+                    : fmt::format("{} {} = {};", type, parts, start));
+  if (row->length > 0) {
+    eachChunk(p, [&] {
+      const std::string next = value(e.operands[0]);
+      const std::string item =
+          isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), p.vector > 1 ? "jv" : "j") : bareText(next);
+      const std::string part = parts + (p.vector > 1 ? "[v]" : "");
+      line(fmt::format("{0} = {1}::of<{2}>({0}, {3});", part, combination, type, item));
+      if (p.vector > 1) close();
+    });
+  }
+  std::string name = newName(std::string(loops::reduceName(e.reduce)));
+  const std::string folded = p.vector > 1 ? fmt::format("fold<{}, {}>({})", combination, p.vector, parts) : parts;
+  const bool isColumn = plan_->kind == CudaPlan::Kind::Columns;
+  const int64_t bytes = isPlace(e) ? 16 : 8;
+  std::string memory = "nullptr";
+  if (isColumn)
+    memory = fmt::format("({}*)(shared + {})", type, sharedSlot(bytes * plan_->threads));
+  else if (plan_->team > 32)
+    memory =
+        fmt::format("({}*)(shared + {}) + team * {}", type, sharedSlot(bytes * plan_->threads / 32), plan_->team / 32);
+  line(fmt::format("const {} {} = {}<{}, {}, {}>({}, t, {}{});", type, name, isColumn ? "join_column" : "join_row",
+                   combination, type, plan_->team, folded, isColumn ? "team, " : "", memory));
+  if (isPlace(e)) name += ".place";
+  scopes_[0].names[id] = name;
+}
+
+void CudaPrinter::rowStore(const Store& s) {
+  const std::string text = bareText(value(s.value));
+  if (program_.buffer(s.buffer).role == Role::Local) {
+    const Local& l = locals_.at(s.buffer);
+    line((l.place == Local::Place::Shared ? "if (t == 0) " : "") + localElement(s.buffer, s.index) + " = " + text +
+         ";");
+    if (l.place == Local::Place::Shared) barrier();
+    return;
+  }
+  const std::string to = element(s.buffer, planner_.offset(s.buffer, s.index));
+  const bool isLive = plan_->iterations % plan_->perBlock == 0;
+  line(std::string("if (t == 0") + (isLive ? "" : " && isLive") + ") " + to + " = " + text + ";");
+}
+
+void CudaPrinter::storePass(const std::vector<const Store*>& together) {
+  const CudaRow* row = &rowOf(together[0]->ranges[0]);
+  if (row->length == 0) return;
+  const Pass p = passOf(*row);
+  bool isShared = false;
+  eachChunk(p, [&] {
+    std::vector<std::string> after;
+    for (const Store* s : together) {
+      store(*s, after);
+      written(s->buffer);
+      isShared |= program_.buffer(s->buffer).role == Role::Local && locals_.at(s->buffer).place == Local::Place::Shared;
+    }
+    if (p.vector > 1) close();
+    for (const std::string& text : after) line(text);
+  });
+  if (isShared) barrier();
+}
+
+void CudaPrinter::reducesOf(ExprId id, std::vector<ExprId>& order) const {
+  if (std::find(order.begin(), order.end(), id) != order.end() || scopes_[0].names.contains(id)) return;
+  const Expr& e = program_.expressions[id];
+  for (const ExprId operand : e.operands) reducesOf(operand, order);
+  if (plan_->rowReduces.contains(id)) order.push_back(id);
+}
+
+/// Elements of a row that several passes read stay in registers.
+void CudaPrinter::keepLoads(const std::vector<std::vector<ExprId>>& passes) {
+  std::unordered_map<ExprId, int> count;
+  std::vector<ExprId> order;
+  for (const std::vector<ExprId>& values : passes) {
+    std::unordered_set<ExprId> seen;
+    const auto walk = [&](const auto& self, ExprId id, bool isRoot) -> void {
+      if (!seen.insert(id).second || (!isRoot && plan_->rowReduces.contains(id))) return;
+      const Expr& e = program_.expressions[id];
+      if (e.op == Op::Load && ++count[id] == 2) order.push_back(id);
+      for (const ExprId operand : e.operands) self(self, operand, false);
+    };
+    for (const ExprId v : values) walk(walk, v, true);
+  }
+  for (const ExprId id : order) {
+    const Expr& e = program_.expressions[id];
+    const Dependence& d = accesses_.of(id);
+    if (program_.buffer(e.buffer()).role == Role::Local || d.isUnsafe || !d.written.empty()) continue;
+    for (const auto& [length, row] : plan_->rows) {
+      const bool isOfRow = d.depends(row.range) && d.ranges.size() <= (d.depends(plan_->index) ? 2U : 1U);
+      // What all lanes share is no vector.
+      if (!isOfRow || !row.isInRegisters) continue;
+      LaneSteps steps(accesses_, row.range, row.vector);
+      if (row.vector > 1 && steps.of(offsetOf(id)) == LaneSteps::Step::Same) continue;
+      const std::string name = newName("row");
+      line(cudaType(e.dtype) + " " + name + dimensions(passOf(row)) + ";");
+      kept_[id] = name;
+    }
+  }
+}
+
+Status CudaPrinter::printTeam() {
+  const CudaPlan& plan = *plan_;
+  const std::string type = plan.iterations + plan.perBlock < kSmall ? "i32" : "i64";
+  const bool isColumn = plan.kind == CudaPlan::Kind::Columns;
+  if (isColumn) {
+    line(fmt::format("const i32 team = threadIdx.x % {0}, t = threadIdx.x / {0};", plan.perBlock));
+  } else if (plan.perBlock == 1) {
+    line("const i32 team = 0, t = threadIdx.x;");
+  } else {
+    line(fmt::format("const i32 team = threadIdx.x / {0}, t = threadIdx.x % {0};", plan.team));
+  }
+  const std::string whole = plan.perBlock == 1 ? fmt::format("({})blockIdx.x", type)
+                                               : fmt::format("({})blockIdx.x * {} + team", type, plan.perBlock);
+  if (plan.iterations % plan.perBlock == 0) {
+    line(fmt::format("const {} i = {};", type, whole));
+  } else {
+    const std::string count = cudaNumber(plan.iterations, DType::Int64, plan.iterations < kSmall);
+    line(fmt::format("const bool isLive = {} < {};", whole, count));
+    line(fmt::format("const {} i = isLive ? {} : {} - 1;", type, whole, count));
+  }
+  if (const Status s = placeLocals(); !s) return s;
+  // Passes over a row, in their order: Reduces, and stores together where nothing stands between them.
+  struct Step {
+    ExprId reduce;
+    std::vector<const Store*> stores;
+  };
+  std::vector<Step> steps;
+  std::vector<ExprId> reduces;
+  const auto isArrayInBlock = [&](BufferId b) {
+    return program_.buffer(b).role == Role::Local && locals_.at(b).place == Local::Place::Shared;
+  };
+  for (const Store& s : plan.nest.stores) {
+    const size_t before = reduces.size();
+    reducesOf(s.value, reduces);
+    for (size_t i = before; i < reduces.size(); ++i) steps.push_back({reduces[i], {}});
+    const std::vector<BufferId>& reads = accesses_.of(s.value).written;
+    const bool isBehind =
+        !steps.empty() && !steps.back().stores.empty() && !s.ranges.empty() &&
+        steps.back().stores[0]->ranges == s.ranges &&
+        std::none_of(steps.back().stores.begin(), steps.back().stores.end(), [&](const Store* other) {
+          return isArrayInBlock(other->buffer) && std::find(reads.begin(), reads.end(), other->buffer) != reads.end();
+        });
+    if (isBehind)
+      steps.back().stores.push_back(&s);
+    else
+      steps.push_back({{}, {&s}});
+    // What reads this local is computed anew behind it.
+    if (program_.buffer(s.buffer).role == Role::Local)
+      std::erase_if(reduces, [&](ExprId r) {
+        const std::vector<BufferId>& of = accesses_.of(r).written;
+        return std::find(of.begin(), of.end(), s.buffer) != of.end();
+      });
+  }
+  std::vector<std::vector<ExprId>> passes;
+  for (const Step& s : steps) {
+    std::vector<ExprId> values;
+    if (s.reduce) values.push_back(s.reduce);
+    for (const Store* store : s.stores)
+      if (!store->ranges.empty()) values.push_back(store->value);
+    passes.push_back(std::move(values));
+  }
+  keepLoads(passes);
+  for (const Step& s : steps) {
+    if (s.reduce) {
+      reducePass(s.reduce);
+    } else if (s.stores[0]->ranges.empty()) {
+      rowStore(*s.stores[0]);
+      written(s.stores[0]->buffer);
+    } else {
+      storePass(s.stores);
+    }
+  }
+  return done();
+}
+
+}  // namespace graft::codegen

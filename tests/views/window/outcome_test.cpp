@@ -1,0 +1,144 @@
+// What the window says of rewrites that were just applied: in one line over the drawing, which stays where it is.
+#include <QLabel>
+#include <QPushButton>
+
+#include "tests/views/support/window_fixture.h"
+#include "views/document/outcome.h"
+#include "views/window/outcome_card.h"
+
+using namespace graft;
+using test::rulesText;
+
+namespace {
+
+RolledBackInfo differs(const QString& node, double by, const QString& limit = QStringLiteral("at most 1e-05")) {
+  const QString why = QStringLiteral("on random values, `%1` (f32[2,4]) differs: max abs %2; %3 is allowed")
+                          .arg(node)
+                          .arg(by)
+                          .arg(limit);
+  return {node, why, QStringLiteral("`%1`: %2").arg(node, why), by};
+}
+
+class OutcomeTest : public test::WindowFixture {
+  Q_OBJECT
+
+  OutcomeCard* card() { return window_->findChild<OutcomeCard*>(); }
+  QPushButton* go() { return card()->findChild<QPushButton*>(QStringLiteral("outcomeGo")); }
+
+ private Q_SLOTS:
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void equalReasonsAreToldOnce() {
+    StepInfo step;
+    step.label = QStringLiteral("Attention");
+    QCOMPARE(outcomeOf(step).text, QStringLiteral("Attention: nothing was rewritten"));
+    QVERIFY(!outcomeOf(step).isGood);
+    for (int i = 0; i < 6; ++i)
+      step.records.push_back({QStringLiteral("Attention"), {}, {QStringLiteral("a")}, {QStringLiteral("b%1").arg(i)}});
+    step.verification = QStringLiteral("all verified");
+    QCOMPARE(outcomeOf(step).text, QStringLiteral("Attention: 6 applied, all verified"));
+    QVERIFY(outcomeOf(step).isGood && outcomeOf(step).details.isEmpty());
+    QCOMPARE(outcomeOf(step).places.size(), 6);
+
+    step.rolledBack = {differs(QStringLiteral("matmul_1"), 0.162), differs(QStringLiteral("matmul_3"), 0.158)};
+    QCOMPARE(outcomeOf(step).text,
+             QStringLiteral("Attention: 6 applied, all verified. 2 taken back: at matmul_1 the result differs by 0.162 "
+                            "(at most 1e-05 is allowed), and 1 more like it"));
+    QVERIFY(!outcomeOf(step).isGood);
+    QCOMPARE(outcomeOf(step).places, (QStringList{QStringLiteral("matmul_1"), QStringLiteral("matmul_3")}));
+    QVERIFY(outcomeOf(step).details.contains(QStringLiteral("`matmul_3`: on random values")));
+
+    step.records.clear();
+    step.verification.clear();
+    QVERIFY(
+        outcomeOf(step).text.startsWith(QStringLiteral("Attention: 0 kept: at matmul_1 the result differs by 0.162")));
+    step.rolledBack.clear();
+    step.refused = {
+        QStringLiteral("at `add`: `mul` is used elsewhere"), QStringLiteral("at `add_1`: `mul_2` is used elsewhere"),
+        QStringLiteral("at `div`: it draws random numbers"), QStringLiteral("at `sub`: the module is shared")};
+    QCOMPARE(outcomeOf(step).text,
+             QStringLiteral("Attention: 4 refused: at add: mul is used elsewhere, and 1 more like it; at div: it draws "
+                            "random numbers; 1 other reason"));
+    QCOMPARE(outcomeOf(step).places.first(), QStringLiteral("add"));
+  }
+
+  void oneLineSaysWhatBecameOfThem() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(card()->isHidden());
+    const QRect drawing(window_->canvas()->mapTo(window_.get(), QPoint()), window_->canvas()->size());
+    document().apply(rule().name);
+    QTRY_VERIFY(card()->isVisible());
+    QCOMPARE(card()->text(), QStringLiteral("Attention: 4 applied, all verified"));
+    QTest::qWait(30);
+    QCOMPARE(QRect(window_->canvas()->mapTo(window_.get(), QPoint()), window_->canvas()->size()), drawing);
+    QVERIFY(window_->canvas()->rect().contains(card()->geometry()));
+    // It visits what it tells of.
+    QTest::mouseClick(go(), Qt::LeftButton);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("fused_0")});
+    QTest::keyClick(go(), Qt::Key_Space);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("fused_1")});
+    // Another state has another story.
+    document().undo();
+    QVERIFY(card()->isHidden());
+    document().redo();
+    QVERIFY(card()->isHidden());
+  }
+
+  void whatWasTakenBackIsSaidAndShown() {
+    open();
+    type(QString::fromLatin1(rulesText).replace(QLatin1String("class Attention"),
+                                                QLatin1String("class WrongAttention")));
+    document().apply(rule().name, {1});
+    QTRY_VERIFY(card()->isVisible());
+    QVERIFY2(
+        card()->text().startsWith(QStringLiteral("WrongAttention: 0 kept: at matmul_3 the result differs by 0.25")),
+        qPrintable(card()->text()));
+    QTest::mouseClick(go(), Qt::LeftButton);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("matmul_3")});
+    QTest::mouseClick(card()->findChild<QPushButton*>(QStringLiteral("outcomeDismiss")), Qt::LeftButton);
+    QVERIFY(card()->isHidden());
+  }
+
+  void itFitsASmallDrawing() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    for (const QSize size : {QSize(1440, 900), QSize(1024, 700), QSize(820, 580)}) {
+      window_->resize(size);
+      document().apply(rule().name);
+      QTRY_VERIFY(card()->isVisible());
+      QTest::qWait(30);
+      QVERIFY(window_->canvas()->rect().contains(card()->geometry()));
+      for (const QWidget* part : card()->findChildren<QWidget*>())
+        if (part->isVisible()) QVERIFY(card()->rect().contains(part->geometry()));
+      document().undo();
+      QTRY_VERIFY(rule().matched && rule().matches.size() == 4);
+    }
+  }
+
+  void theViewStaysOnWhatChanged() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->canvas()->setDepth(-1);
+    Canvas& canvas = *window_->canvas();
+    const auto heightOf = [&](const char* key) {
+      return canvas.toWidget(canvas.scene()->rect(canvas.scene()->boxOf(QString::fromLatin1(key))).topLeft()).y();
+    };
+    // A node of the third match is in the middle; what takes its place stands there, and back again.
+    canvas.reveal(QStringLiteral("softmax_2"));
+    canvas.panTo(canvas.scene()->rect(canvas.scene()->boxOf(QStringLiteral("softmax_2"))).center());
+    const double before = heightOf("softmax_2");
+    document().apply(rule().name);
+    QTRY_COMPARE(document().position(), 1);
+    QVERIFY2(std::abs(heightOf("fused_2") - before) < 2, qPrintable(QString::number(heightOf("fused_2") - before)));
+    document().undo();
+    QVERIFY(canvas.rect().contains(QPoint(canvas.width() / 2, static_cast<int>(heightOf("softmax_2")))));
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(OutcomeTest)
+#include "outcome_test.moc"
