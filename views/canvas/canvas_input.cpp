@@ -59,6 +59,8 @@ void Canvas::mouseReleaseEvent(QMouseEvent* e) {
   pressed_ = dragging_ = false;
   unsetCursor();
   if (!clicked || !scene_) return;
+  if (const int edge = edgeUnder(e->position()); edge >= 0 && e->modifiers() == Qt::NoModifier)
+    return Q_EMIT edgeClicked(edge);
   const int box = scene_->boxAt(toScene(e->position()));
   QStringList keys;
   if (e->modifiers() & (Qt::ControlModifier | Qt::ShiftModifier)) keys = selection_;
@@ -188,9 +190,22 @@ QString Canvas::tipOf(int index) const {
   return tip;
 }
 
+int Canvas::edgeUnder(QPointF point) const {
+  if (!edgeTip_ || !scene_) return -1;
+  const int box = scene_->boxAt(toScene(point));
+  if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open) return -1;
+  constexpr double near = 5;  // pixels
+  const int edge = scene_->edgeAt(toScene(point), near / scale_);
+  return edge < 0 || edgeTip_(edge).isEmpty() ? -1 : edge;
+}
+
 bool Canvas::event(QEvent* e) {
   if (e->type() == QEvent::ToolTip && scene_) {
     auto* help = static_cast<QHelpEvent*>(e);
+    if (const int edge = edgeUnder(help->pos()); edge >= 0) {
+      QToolTip::showText(help->globalPos(), edgeTip_(edge), this);
+      return true;
+    }
     const int box = scene_->boxAt(toScene(help->pos()));
     if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open)
       QToolTip::showText(help->globalPos(), tipOf(box), this);
@@ -212,6 +227,7 @@ void Canvas::dropEvent(QDropEvent* e) {
 
 void Canvas::contextMenuEvent(QContextMenuEvent* e) {
   if (!scene_) return;
+  if (const int edge = edgeUnder(e->pos()); edge >= 0) return Q_EMIT edgeMenuAsked(e->globalPos(), edge);
   const int box = scene_->boxAt(toScene(e->pos()));
   Q_EMIT menuAsked(e->globalPos(),
                    box < 0 ? QString() : selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(box)]));

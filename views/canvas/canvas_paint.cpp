@@ -254,6 +254,8 @@ class Painter {
         special.push_back({static_cast<int>(e), true});
       else if (look_.selected[static_cast<size_t>(edge.from)])
         special.push_back({static_cast<int>(e), false});
+      else if (smooth && !scene_.widths.empty())
+        drawWide(e, normal);
       else if (smooth)
         p_.drawPath(scene_.paths[e]);
       else
@@ -276,6 +278,11 @@ class Painter {
       p_.setBrush(color);
       arrow(static_cast<size_t>(e));
     }
+  }
+
+  void drawWide(size_t e, const QColor& color) {
+    p_.setPen(pen(color, scene_.widths[e]));
+    p_.drawPath(scene_.paths[e]);
   }
 
   void polyline(size_t e, bool tiny) {

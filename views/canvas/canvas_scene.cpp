@@ -1,5 +1,7 @@
 #include "views/canvas/canvas_scene.h"
 
+#include <QPolygonF>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -44,7 +46,33 @@ int Scene::boxAt(QPointF p) const {
   return found;
 }
 
+int Scene::edgeAt(QPointF p, double distance) const {
+  int nearest = -1;
+  double best = distance * distance;
+  for (size_t e = 0; e < paths.size(); ++e) {
+    if (!pathBounds[e].adjusted(-distance, -distance, distance, distance).contains(p)) continue;
+    for (const QPolygonF& line : paths[e].toSubpathPolygons())
+      for (qsizetype i = 0; i + 1 < line.size(); ++i) {
+        const QPointF along = line[i + 1] - line[i], to = p - line[i];
+        const double length = QPointF::dotProduct(along, along);
+        const double t = length > 0 ? std::clamp(QPointF::dotProduct(to, along) / length, 0.0, 1.0) : 0;
+        const QPointF off = to - along * t;
+        if (const double d = QPointF::dotProduct(off, off); d <= best) best = d, nearest = static_cast<int>(e);
+      }
+  }
+  return nearest;
+}
+
 namespace {
+
+/// Thin for kilobytes, thick for many megabytes.
+float widthOf(const Type& type) {
+  double bytes = type.tensorInfo.dtype ? static_cast<double>(dtypeSize(*type.tensorInfo.dtype)) : 4;
+  if (!type.isTensor() || !type.tensorInfo.shape) return 1;
+  for (const Dim& d : *type.tensorInfo.shape) bytes *= static_cast<double>(std::max<int64_t>(1, d.size));
+  constexpr double thin = 1, thick = 9, least = 4e3, perTenfold = 2;
+  return static_cast<float>(std::clamp(thin + perTenfold * std::log10(bytes / least), thin, thick));
+}
 
 bool samePoint(Point a, Point b) { return std::abs(a.x - b.x) < 0.01 && std::abs(a.y - b.y) < 0.01; }
 
@@ -98,6 +126,9 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
     scene->depth[i] = scene->view.depthOf(static_cast<int>(i));
     scene->boxOfKey.insert(selectionKey(*scene->graph, scene->view.boxes[i]), static_cast<int>(i));
   }
+  if (options.widthByBytes)
+    for (const VisibleEdge& edge : scene->view.edges)
+      scene->widths.push_back(widthOf(scene->graph->value(edge.value).type));
   std::unordered_map<uint32_t, size_t> lastOfValue;
   for (size_t e = 0; e < scene->view.edges.size(); ++e) {
     const VisibleEdge& edge = scene->view.edges[e];
@@ -145,7 +176,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     if (const auto it = d.pattern.find(name); it != d.pattern.end()) {
       if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
       const int match = d.match.value(name, 0);
-      upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
+      if (d.countsMatches) upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
     }
     const Change change = d.changes.value(name, Change::None);
     if (change != Change::None) {

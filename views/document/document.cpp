@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "views/document/async.h"
+#include "views/document/compile/compilation.h"
 #include "views/document/document_replies.h"
 
 namespace graft {

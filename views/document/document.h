@@ -12,12 +12,13 @@
 #include <memory>
 #include <vector>
 
-#include "views/document/compile/compilation.h"
 #include "views/document/document_info.h"
 #include "views/document/engine_client.h"
 #include "views/document/history_cache.h"
 
 namespace graft {
+
+class Compilation;
 
 class Document : public QObject {
   Q_OBJECT

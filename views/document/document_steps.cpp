@@ -1,6 +1,7 @@
 // The document's steps: what is applied, previewed, taken back and shown again.
 #include <utility>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 #include "views/document/document_replies.h"
 

@@ -7,6 +7,7 @@
 //   for (const Box& box : v.boxes) …
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -14,6 +15,11 @@
 #include "views/layout/node_text.h"
 
 namespace graft {
+
+/// What a module says, in place of its name, its type and how many operators it holds.
+struct ModuleWords {
+  std::string title, name, detail;
+};
 
 struct ViewOptions {
   int depth = 1;  ///< modules nested this deep are collapsed; 0: every module; -1: none
@@ -23,7 +29,9 @@ struct ViewOptions {
   std::set<std::string, std::less<>> unfolded{};  ///< repeats to show in full, by the path of their first block
   bool showScalars = false;                       ///< draw calculations on sizes, too
   bool columns = true;                            ///< what is much taller than wide goes on in another column
-  size_t first = 0;                               ///< only that many operators, in order; 0: all
+  bool widthByBytes = false;                      ///< edges are as wide as what they carry is large
+  std::map<std::string, ModuleWords, std::less<>> words{};  ///< by path
+  size_t first = 0;                                         ///< only that many operators, in order; 0: all
 };
 
 struct Box {

@@ -14,7 +14,8 @@ namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(), historyPanel(), runPanel(), kernelsPanel(), codePanel(),
+      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(),
+      historyPanel(),  runPanel(),   kernelsPanel(), codePanel(),
   };
   return all;
 }

@@ -46,8 +46,8 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   status_ = new StatusLine(*statusBar(), *document_, *engine_, *canvas());
   files_ = new WindowFiles(*this, *document_, *panel<RuleEditor>(), *panel<RunPanel>());
   session_ = new WindowSession(*document_, *comparison_, *docks_, *files_, this);
-  compile_ = new CompileView(*this);
   actions_ = new Actions(*this);
+  compile_ = new CompileView(*this);
   connectDocument();
   connectCanvases();
   connectPanels();

@@ -8,7 +8,7 @@ namespace graft {
 namespace {
 
 /// Of the layout as QMainWindow saves it: another one's is not restored.
-constexpr int stateVersion = 2;
+constexpr int stateVersion = 3;
 
 QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); }
 

@@ -37,7 +37,7 @@ Compilation::Compilation(Document& document, EngineClient& engine)
 }
 
 void Compilation::forget() {
-  steps_ = {{QString(), QString(), true}};
+  steps_.assign(1, {.isPlain = true});
   at_ = 0;
   ++revision_;
   steering_.clear();
@@ -120,15 +120,23 @@ void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   graph_ = graph;
   steering_ = plan_.steering;
   whyNone_.clear();
+  steps_[static_cast<size_t>(at_)].plan = std::make_shared<CompilePlan>(plan_);
+  steps_[static_cast<size_t>(at_)].graph = graph;
   // What was looked at may have another name now.
   const KernelInfo* now = plan_.find(current_) ? plan_.find(current_) : plan_.kernelOf(node);
   current_ = now ? now->name : QString();
   Q_EMIT currentChanged();
 }
 
+std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
+  if (!canUndo()) return nullptr;
+  const Step& before = steps_[static_cast<size_t>(at_) - 1];
+  return before.graph == document_.graph() ? before.plan : nullptr;
+}
+
 void Compilation::push(const QString& label, const QString& steering) {
   steps_.resize(static_cast<size_t>(at_) + 1);
-  steps_.push_back({label, steering, wantsNothing(steering)});
+  steps_.push_back({.label = label, .steering = steering, .isPlain = wantsNothing(steering)});
   ++at_;
 }
 
@@ -200,7 +208,8 @@ void Compilation::loadFrom(const QString& path) {
 
 void Compilation::restore(const QString& steering) {
   if (steering.isEmpty() || wantsNothing(steering)) return;
-  steps_ = {{QString(), QString(), true}, {tr("the plan of the window before"), steering, false}};
+  steps_.assign(1, {.isPlain = true});
+  steps_.push_back({.label = tr("the plan of the window before"), .steering = steering});
   at_ = 1;
   steering_ = steering;
   engineHasSteering_ = false;

@@ -23,9 +23,9 @@ class Document;
 struct EditOutcome {
   bool isRight = false;  ///< it computes what the operators do, and is part of the plan
   QString what;          ///< in one sentence
-  QString why;           ///< of one that is not right: what the engine says
+  QString why{};         ///< of one that is not right: what the engine says
   // The first element that differs, where one does
-  QString output, element, expected, actual;
+  QString output{}, element{}, expected{}, actual{};
 };
 
 class Compilation : public QObject {
@@ -51,6 +51,8 @@ class Compilation : public QObject {
   bool canRedo() const { return at_ + 1 < static_cast<int>(steps_.size()); }
   QString undoLabel() const { return canUndo() ? steps_[static_cast<size_t>(at_)].label : QString(); }
   QString redoLabel() const { return canRedo() ? steps_[static_cast<size_t>(at_) + 1].label : QString(); }
+  /// The plan before its last change, of the same graph; null where there is none.
+  std::shared_ptr<const CompilePlan> planBefore() const;
   /// The kernel that is looked at; null for none.
   const KernelInfo* current() const { return plan_.find(current_); }
   void setCurrent(const QString& kernel);
@@ -87,8 +89,10 @@ class Compilation : public QObject {
 
  private:
   struct Step {
-    QString label, steering;
+    QString label{}, steering{};
     bool isPlain = false;  ///< nothing is wanted otherwise
+    std::shared_ptr<const CompilePlan> plan{};
+    GraphRef graph{};  ///< that it is of
   };
   void ask(const QString& label, QJsonObject request, bool measure);
   void take(const QJsonObject& plan, const GraphRef& graph);

@@ -9,6 +9,7 @@
 #include <QStackedWidget>
 #include <QTabBar>
 
+#include "views/document/compile/compilation.h"
 #include "views/panels/compile/code_text.h"
 #include "views/panels/panel.h"
 #include "views/panels/source_view.h"

@@ -4,6 +4,7 @@
 
 #include <QTreeWidget>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 
 namespace graft {

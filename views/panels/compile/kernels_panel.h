@@ -9,6 +9,7 @@
 #include "views/panels/compile/pairs_list.h"
 #include "views/panels/compile/wishes_list.h"
 #include "views/panels/panel.h"
+#include "views/panels/run/plots.h"
 #include "views/widgets/fixed_height_label.h"
 
 namespace graft {
@@ -17,12 +18,13 @@ class KernelsPanel : public QWidget {
   Q_OBJECT
 
  public:
-  enum Tab { Kernels, Between, Wishes };
+  enum Tab { Kernels, Between, Wishes, Timeline };
 
   explicit KernelsPanel(PanelContext& context);
   KernelTable* table() { return table_; }
   PairsList* pairs() { return pairs_; }
   WishesList* wishes() { return wishes_; }
+  TimelinePlot* timeline() { return timeline_; }
   void showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
   /// Shows why the two are not one kernel, or that they are.
   void showPair(const FusionPair& pair);
@@ -34,6 +36,7 @@ class KernelsPanel : public QWidget {
   void choose(const QString& kernel);
   void followSelection();
   void refresh();
+  void fillTimeline();
 
   PanelContext& context_;
   Document& document_;
@@ -42,6 +45,7 @@ class KernelsPanel : public QWidget {
   KernelTable* table_;
   PairsList* pairs_;
   WishesList* wishes_;
+  TimelinePlot* timeline_;
 };
 
 PanelDescription kernelsPanel();

@@ -10,10 +10,9 @@
 namespace graft {
 namespace {
 
-constexpr int nodesRole = Qt::UserRole;
-enum Column { Between, State, Why, Apart, Together, Measured };
+constexpr int pairRole = Qt::UserRole;
 
-QString micros(double us) { return std::isnan(us) ? QStringLiteral("–") : QString::number(us, 'g', 3); }
+QString bareMicros(double us) { return std::isnan(us) ? QStringLiteral("–") : QString::number(us, 'g', 3); }
 
 QString stateOf(const FusionPair& p) {
   if (p.isMerged) return p.isAsked ? PairsList::tr("fused, as asked") : PairsList::tr("fused");
@@ -81,13 +80,13 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
 
 const FusionPair* PairsList::current() const {
   const QTreeWidgetItem* row = tree_->currentItem();
-  const QStringList nodes = row ? row->data(Between, nodesRole).toStringList() : QStringList();
+  const QStringList nodes = row ? row->data(Between, pairRole).toStringList() : QStringList();
   return row ? document_.compilation().plan().pairOf(nodes.value(0), nodes.value(1)) : nullptr;
 }
 
 void PairsList::refresh() {
   const QStringList chosen =
-      tree_->currentItem() ? tree_->currentItem()->data(Between, nodesRole).toStringList() : QStringList();
+      tree_->currentItem() ? tree_->currentItem()->data(Between, pairRole).toStringList() : QStringList();
   const Compilation& compilation = document_.compilation();
   const KernelInfo* kernel = onlyKernel_->isChecked() ? compilation.current() : nullptr;
   filling_ = true;
@@ -111,12 +110,12 @@ void PairsList::refresh() {
     row->setToolTip(Why, p.why);
     const double numbers[] = {p.apart, p.together, p.measured};
     for (int k = 0; k < 3; ++k) {
-      row->setText(Apart + k, micros(numbers[k]));
+      row->setText(Apart + k, bareMicros(numbers[k]));
       row->setTextAlignment(Apart + k, Qt::AlignRight | Qt::AlignVCenter);
     }
     if (!p.isLegal) row->setForeground(State, toQt(themePalette().dim));
     const QStringList nodes{p.producer, p.consumer};
-    row->setData(Between, nodesRole, nodes);
+    row->setData(Between, pairRole, nodes);
     if (nodes == chosen) again = row;
     rows << row;
   }
@@ -131,7 +130,7 @@ void PairsList::show(const FusionPair& pair) {
   const bool isMerged = pair.isMerged;
   const auto find = [&]() -> QTreeWidgetItem* {
     for (int i = 0; i < tree_->topLevelItemCount(); ++i)
-      if (tree_->topLevelItem(i)->data(Between, nodesRole).toStringList() == nodes) return tree_->topLevelItem(i);
+      if (tree_->topLevelItem(i)->data(Between, pairRole).toStringList() == nodes) return tree_->topLevelItem(i);
     return nullptr;
   };
   if (!find()) {
@@ -153,9 +152,9 @@ void PairsList::explain() {
   move_->setEnabled(isFree && to && from && to != from && to->isGenerated());
   QString text;
   if (p && p->isMerged)
-    text = tr("One kernel saves %1 µs, predicted").arg(micros(p->apart - p->together));
+    text = tr("One kernel saves %1 µs, predicted").arg(bareMicros(p->apart - p->together));
   else if (p && p->isLegal)
-    text = tr("One kernel would take %1 µs more, predicted").arg(micros(p->together - p->apart));
+    text = tr("One kernel would take %1 µs more, predicted").arg(bareMicros(p->together - p->apart));
   else if (p)
     text = p->why;
   why_->showText(text);

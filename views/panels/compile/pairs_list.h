@@ -6,6 +6,7 @@
 #include <QPushButton>
 #include <QTreeWidget>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 #include "views/widgets/fixed_height_label.h"
 
@@ -15,6 +16,8 @@ class PairsList : public QWidget {
   Q_OBJECT
 
  public:
+  enum Column { Between, State, Why, Apart, Together, Measured };
+
   explicit PairsList(Document& document, QWidget* parent = nullptr);
   QTreeWidget* tree() { return tree_; }
   QPushButton* fuse() { return fuse_; }

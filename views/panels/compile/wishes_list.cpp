@@ -12,8 +12,7 @@
 namespace graft {
 namespace {
 
-constexpr int entryRole = Qt::UserRole, nodesRole = Qt::UserRole + 1;
-enum Column { Wish, Nodes, Why };
+constexpr int entryRole = Qt::UserRole, wishedRole = Qt::UserRole + 1;
 
 struct Entry {
   QString wish;
@@ -63,7 +62,7 @@ WishesList::WishesList(Document& document, QWidget* parent) : QWidget(parent), d
   });
   connect(tree_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* row) {
     remove_->setEnabled(row != nullptr);
-    if (row) Q_EMIT chosen(row->data(Wish, nodesRole).toStringList());
+    if (row) Q_EMIT chosen(row->data(Wish, wishedRole).toStringList());
   });
   connect(&document_.compilation(), &Compilation::changed, this, &WishesList::refresh);
   remove_->setEnabled(false);
@@ -84,7 +83,7 @@ void WishesList::refresh() {
       const QString name = QStringLiteral("%1[%2]").arg(key).arg(i);
       auto* row = new QTreeWidgetItem(tree_, {entry.wish, entry.nodes.join(QStringLiteral(", ")), why.value(name)});
       row->setData(Wish, entryRole, name);
-      row->setData(Wish, nodesRole, entry.nodes);
+      row->setData(Wish, wishedRole, entry.nodes);
       row->setToolTip(Nodes, row->text(Nodes));
       row->setToolTip(Why, row->text(Why));
       if (why.contains(name)) row->setIcon(Wish, icon(QStringLiteral("warning")));

@@ -5,6 +5,7 @@
 #include <QPushButton>
 #include <QTreeWidget>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 
 namespace graft {
@@ -13,6 +14,8 @@ class WishesList : public QWidget {
   Q_OBJECT
 
  public:
+  enum Column { Wish, Nodes, Why };
+
   explicit WishesList(Document& document, QWidget* parent = nullptr);
   QTreeWidget* tree() { return tree_; }
   QPushButton* removeButton() { return remove_; }

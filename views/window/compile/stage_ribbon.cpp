@@ -4,6 +4,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QKeyEvent>
+#include <QLabel>
 #include <QPainter>
 #include <QPainterPath>
 #include <algorithm>
@@ -218,8 +219,17 @@ StageRibbon::StageRibbon(Document& document, QWidget* parent) : QWidget(parent),
 
 StageChip* StageRibbon::chip(Stage::Kind kind) const { return chips_.value(kind); }
 
+void StageRibbon::setByKernels(bool on) {
+  byKernels_ = on;
+  refresh();
+}
+
 void StageRibbon::refresh() {
-  const std::vector<Stage> stages = stagesOf(document_);
+  std::vector<Stage> stages = stagesOf(document_);
+  for (Stage& s : stages)
+    s.isShown = byKernels_                  ? s.kind == Stage::Groups
+                : document_.position() == 0 ? s.kind == Stage::Normalised
+                                            : s.step == document_.position();
   for (qsizetype i = 0; i < chips_.size(); ++i) {
     chips_[i]->setEnabled(!stages.empty());
     if (!stages.empty()) chips_[i]->show(stages[static_cast<size_t>(i)]);

@@ -8,6 +8,7 @@
 #include <QAbstractButton>
 #include <QWidget>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 
 namespace graft {
@@ -15,9 +16,9 @@ namespace graft {
 /// One stage.
 struct Stage {
   enum Kind { Normalised, Rules, Groups, Kernels, Time } kind = Normalised;
-  QString title, count;     ///< "Rules", "61"
-  QString change, verdict;  ///< "−154", "all verified"
-  QString tip;
+  QString title, count{};       ///< "Rules", "61"
+  QString change{}, verdict{};  ///< "−154", "all verified"
+  QString tip{};
   int step = -1;           ///< of the history, whose graph it shows; -1: of the plan
   bool isShown = false;    ///< the canvas shows it
   bool isWarning = false;  ///< something was taken back, or is not verified
@@ -57,6 +58,8 @@ class StageRibbon : public QWidget {
   /// The chip of that stage; null where the document has none.
   StageChip* chip(Stage::Kind kind) const;
   void refresh();
+  /// Whether the canvas draws kernels.
+  void setByKernels(bool on);
 
  Q_SIGNALS:
   void chosen(const Stage& stage);
@@ -71,6 +74,7 @@ class StageRibbon : public QWidget {
 
   Document& document_;
   QList<StageChip*> chips_;
+  bool byKernels_ = false;
   StageChip* last_ = nullptr;  ///< chosen last
 };
 
