@@ -41,12 +41,12 @@ int main(int argc, char** argv) {
       "5 failed verification, 6 no such device, 7 nothing to rewrite, 130 interrupted. `graft COMMAND --help` explains "
       "each.");
   graft::cli::Run run;
-  for (auto add : {graft::cli::addInfo,    graft::cli::addReport,     graft::cli::addCode,     graft::cli::addText,
-                   graft::cli::addModules, graft::cli::addDraw,       graft::cli::addRun,      graft::cli::addMatch,
-                   graft::cli::addCheck,   graft::cli::addExplain,    graft::cli::addOptimize, graft::cli::addApply,
-                   graft::cli::addBatch,   graft::cli::addConvert,    graft::cli::addCompare,  graft::cli::addPartition,
-                   graft::cli::addBench,   graft::cli::addProfile,    graft::cli::addKernels,  graft::cli::addEngine,
-                   graft::cli::addGui,     graft::cli::addCompletion, graft::cli::addMan})
+  for (auto add : {graft::cli::addInfo,      graft::cli::addReport, graft::cli::addCode,       graft::cli::addText,
+                   graft::cli::addModules,   graft::cli::addDraw,   graft::cli::addRun,        graft::cli::addMatch,
+                   graft::cli::addCheck,     graft::cli::addTest,   graft::cli::addExplain,    graft::cli::addOptimize,
+                   graft::cli::addApply,     graft::cli::addBatch,  graft::cli::addConvert,    graft::cli::addCompare,
+                   graft::cli::addPartition, graft::cli::addBench,  graft::cli::addProfile,    graft::cli::addKernels,
+                   graft::cli::addEngine,    graft::cli::addGui,    graft::cli::addCompletion, graft::cli::addMan})
     add(app, run);
   // CLI11 would call an unknown command a missing one.
   if (argc > 1 && argv[1][0] != '-' && !isCommand(app, argv[1])) return unknownCommand(app, argv[1]);

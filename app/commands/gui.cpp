@@ -12,7 +12,9 @@ namespace graft::cli {
 namespace {
 
 constexpr const char* missing =
-    "the window is not part of this installation. The Debian package has it, and so has a build with Qt 6 and "
+    "the window is not part of this installation. A second wheel has it: pip install graft_gui-*.whl, which lies "
+    "beside "
+    "this one's (./dev wheel --gui makes it). The Debian package has it, too, and so has a build with Qt 6 and "
     "QScintilla: ./dev gui. The window may also run on another machine: graft-gui --engine \"ssh HOST graft engine\"";
 
 /// Beside this program, as in a build and in an installed tree, or in the PATH. Returns only if it does not start.

@@ -71,6 +71,12 @@ Result<workbench::InputRequest> inputRequest(const Common& common) {
   return workbench::InputRequest{common.inputs, common.specs, common.seed, options->device, options->dtype};
 }
 
+void addFormatOption(CLI::App& command, std::string& format) {
+  command.add_option("--format", format, "text, or github: annotations that GitHub shows in a pull request")
+      ->check(CLI::IsMember({"text", "github"}))
+      ->capture_default_str();
+}
+
 void addFusionOption(CLI::App& command, std::string& file) {
   command
       .add_option("--fusion", file,

@@ -61,6 +61,8 @@ Status recordGivenTypes(Model&, const Common&, const Console&);
 void addLibraryOption(CLI::App& command);
 /// Loads what --library named, before the command runs: files may call these operators, and rules name them.
 Status loadGivenLibraries();
+/// --format text|github, for commands that say what is wrong with files.
+void addFormatOption(CLI::App& command, std::string& format);
 /// --fusion, for commands that generate kernels.
 void addFusionOption(CLI::App& command, std::string& file);
 /// Says that the model calls operators that this machine does not have, and what the command does about it.
@@ -112,6 +114,7 @@ void addProfile(CLI::App&, Run&);
 void addKernels(CLI::App&, Run&);
 void addEngine(CLI::App&, Run&);
 void addCheck(CLI::App&, Run&);
+void addTest(CLI::App&, Run&);
 void addGui(CLI::App&, Run&);
 void addCompletion(CLI::App&, Run&);
 void addMan(CLI::App&, Run&);

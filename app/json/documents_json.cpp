@@ -156,16 +156,42 @@ json toJson(const FittedModel& r) {
           {"rules", json::array()}, {"recipes", std::move(recipes)}, {"advice", r.advice}};
 }
 
+namespace {
+
+/// An error of the file at its place.
+json mistakeJson(const Error& e, const std::string& file) {
+  const Position at = e.position.value_or(Position{file, 0, 0, {}});
+  return {{"message", e.message}, {"file", at.file}, {"line", at.line}, {"column", at.column}};
+}
+
+json mistakesJson(const std::optional<Error>& mistake, const std::string& file) {
+  return mistake ? json::array({mistakeJson(*mistake, file)}) : json::array();
+}
+
+}  // namespace
+
 json toJson(const std::vector<CheckedRules>& checked) {
   json files = json::array();
-  for (const CheckedRules& c : checked) {
-    json file{{"file", c.file}, {"rules", c.rules}, {"recipes", c.recipes}, {"mistakes", json::array()}};
-    if (c.mistake) {
-      const Position at = c.mistake->position.value_or(Position{c.file, 0, 0, {}});
-      file["mistakes"].push_back(
-          {{"message", c.mistake->message}, {"file", at.file}, {"line", at.line}, {"column", at.column}});
-    }
-    files.push_back(std::move(file));
+  for (const CheckedRules& c : checked)
+    files.push_back(
+        {{"file", c.file}, {"rules", c.rules}, {"recipes", c.recipes}, {"mistakes", mistakesJson(c.mistake, c.file)}});
+  return {{"files", std::move(files)}};
+}
+
+json toJson(const std::vector<TestedRules>& tested) {
+  json files = json::array();
+  for (const TestedRules& t : tested) {
+    json cases = json::array();
+    for (const CaseResult& r : t.cases)
+      cases.push_back({{"rule", r.rule},
+                       {"line", r.line},
+                       {"passed", !r.failure},
+                       {"seconds", r.seconds},
+                       {"failure", r.failure ? mistakeJson(*r.failure, t.file) : json()}});
+    files.push_back({{"file", t.file},
+                     {"cases", std::move(cases)},
+                     {"untested", t.untested},
+                     {"mistakes", mistakesJson(t.mistake, t.file)}});
   }
   return {{"files", std::move(files)}};
 }

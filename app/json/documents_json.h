@@ -13,6 +13,7 @@
 #include "app/workbench/apply.h"
 #include "app/workbench/batch/batch.h"
 #include "app/workbench/bench.h"
+#include "app/workbench/cases/test_rules.h"
 #include "app/workbench/compare.h"
 #include "app/workbench/compile/generated_code.h"
 #include "app/workbench/export.h"
@@ -45,6 +46,7 @@ nlohmann::json toJson(const ApplyReport&);
 nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
 nlohmann::json toJson(const std::vector<CheckedRules>&);
+nlohmann::json toJson(const std::vector<TestedRules>&);
 nlohmann::json toJson(const CodeReport&);
 nlohmann::json toJson(const Comparison&);
 nlohmann::json toJson(const ConvertReport&);

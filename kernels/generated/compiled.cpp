@@ -36,7 +36,9 @@ Result<FittedLoops> loopsFor(const Graph& graph, const KernelChoice& choice, at:
                              at::IntArrayRef sizes, at::TensorList outputs) {
   if (!choice.loops.empty())
     if (auto edited = fittedLoops(choice.loops, callOf(graph, inputs, sizes, outputs))) return edited;
-  Result<loops::Program> lowered = lower::lower(graph);
+  std::vector<std::vector<int64_t>> strides;
+  for (const at::Tensor& t : inputs) strides.push_back(t.strides().vec());
+  Result<loops::Program> lowered = lower::lower(graph, strides);
   if (!lowered) return lowered.error();
   return FittedLoops{std::move(*lowered), sizes.vec()};
 }

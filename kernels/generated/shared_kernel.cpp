@@ -281,7 +281,10 @@ Result<std::shared_ptr<const SharedKernel>> SharedKernel::make(const Graph& prog
   const auto symbols = pattern.match(kind.numbers);
   if (!symbols || !made->agrees(seen, *symbols)) return badInput("the sizes of a value are no expression of symbols");
 
-  Result<loops::Program> loops = lower::lower(graph);
+  // Calls of one family have strides in one order.
+  std::vector<std::vector<int64_t>> strides;
+  for (const at::Tensor& t : inputs) strides.push_back(t.strides().vec());
+  Result<loops::Program> loops = lower::lower(graph, strides);
   if (!loops) return loops.error();
   if (const Status s = loops::verify(*loops); !s) return s.error();
   codegen::CpuOptions options;

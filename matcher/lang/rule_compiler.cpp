@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <sstream>
 
 #include "core/base/suggest.h"
 #include "core/ir/normal_form.h"
@@ -327,6 +328,7 @@ RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
                 fmt::format("a rule has no `{}`{}", c.name, suggestion(c.name, {"pattern", "replacement"})));
   RuleSyntax rule{type.name,
                   type.doc,
+                  type.docSpan,
                   type.span,
                   sideOf(file, type, {"pattern"}),
                   sideOf(file, type, {"replacement", "replace"}),
@@ -338,10 +340,39 @@ RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
   return rule;
 }
 
+namespace {
+
+/// The docstring, which begins at that line, as description and cases: these are what stands deeper than a line
+/// `cases:`.
+void describe(Rule& rule, const std::string& doc, int line) {
+  std::optional<size_t> margin;  // of `cases:`, while its lines go on
+  std::istringstream lines(doc);
+  for (std::string text; std::getline(lines, text); ++line) {
+    const size_t begin = text.find_first_not_of(" \t");
+    const bool isBlank = begin == std::string::npos;
+    if (margin && !isBlank && begin <= *margin) margin.reset();
+    if (margin) {
+      if (rule.cases.empty()) rule.casesLine = line;
+      rule.cases += text + "\n";
+    } else if (!isBlank && rule.cases.empty() &&
+               text.substr(begin, text.find_last_not_of(" \t\r") + 1 - begin) == "cases:") {
+      margin = begin;
+    } else {
+      rule.description += (rule.description.empty() ? "" : "\n") + text;
+    }
+  }
+  if (rule.cases.empty())
+    rule.description = doc;
+  else
+    rule.description.erase(rule.description.find_last_not_of(" \t\n") + 1);
+}
+
+}  // namespace
+
 Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
   Rule rule;
   rule.name = syntax.name;
-  rule.description = syntax.doc;
+  describe(rule, syntax.doc, file.text.lineOf(syntax.docSpan.begin));
   rule.file = file.text.file();
   rule.line = file.text.lineOf(syntax.span.begin);
   Body pattern(*syntax.pattern.file, Side::Pattern);

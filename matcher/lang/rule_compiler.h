@@ -18,7 +18,7 @@ struct SideSyntax {
 
 struct RuleSyntax {
   std::string name, doc;
-  Span span;
+  Span docSpan, span;
   SideSyntax pattern, replacement;
   SideSyntax where;  ///< a function
 };

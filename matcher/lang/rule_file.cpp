@@ -37,6 +37,7 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   if (const FunctionSyntax* f = file.findFunction("where")) rule.where = {f, nullptr, &context};
   rule.name = std::filesystem::path(context.text.file()).stem().string();
   rule.doc = file.doc;
+  rule.docSpan = file.docSpan;
   rule.span = rule.pattern.span();
   return rule;
 }
@@ -67,6 +68,7 @@ std::optional<RuleSyntax> functionRule(const FileContext& context, const Functio
     RuleSyntax rule;
     rule.name = function.name;
     rule.doc = function.doc;
+    rule.docSpan = function.docSpan;
     rule.span = function.span;
     rule.pattern = side(s.value->items[2]);
     rule.replacement = side(s.value->items[3]);

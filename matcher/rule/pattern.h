@@ -44,7 +44,9 @@ struct PatternParameter {
 
 struct Rule {
   std::string name;         ///< "Attention"
-  std::string description;  ///< the docstring
+  std::string description;  ///< the docstring without its cases
+  std::string cases;        ///< small models, and what the rule must do with each: app/workbench/cases reads them
+  int casesLine = 0;        ///< where they begin
   std::string file;
   int line = 0;  ///< of its definition
   std::vector<PatternParameter> parameters;

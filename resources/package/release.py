@@ -3,7 +3,7 @@
 
     release.py OUT [--build FOLDER] [--sign KEY]
 
-OUT gets the wheel, the Debian package, the bill of materials, and SHA256SUMS with a checksum of each. --sign signs that list with this
+OUT gets the wheel, that of the window where it was built, the Debian package, the bill of materials, and SHA256SUMS with a checksum of each. --sign signs that list with this
 key of gpg's. Then each is tried: the checksums and the signature, the wheel in a fresh virtual environment (tests/package), the package
 unpacked in a folder of its own. CHANGELOG.md must begin with the version.
 """
@@ -87,8 +87,11 @@ def try_package(package, version):
             raise Failed(f"{package.name}: no manual pages")
 
 
-def try_wheel(wheel, build):
-    run(sys.executable, ROOT / "tests/package/wheel_test.py", build, env=os.environ | {"GRAFT_WHEEL": str(wheel)})
+def try_wheels(files, build):
+    wheels = {"GRAFT_WHEEL": str(files[0])}
+    if files[1].suffix == ".whl":
+        wheels["GRAFT_GUI_WHEEL"] = str(files[1])
+    run(sys.executable, ROOT / "tests/package/wheel_test.py", build, env=os.environ | wheels)
 
 
 def main():
@@ -104,16 +107,20 @@ def main():
         version = check_version(build)
         say("the wheel")
         files = [make_wheel.make(out, build)]
+        if (build / "bin/graft-gui").exists():
+            say("the wheel of the window")
+            files.append(make_wheel.make(out, build, gui=True))
         say("the Debian package")
-        files.append(make_package(out, build))
+        package = make_package(out, build)
+        files.append(package)
         files.append(out / f"graft-{version}.cdx.json")
         files[-1].write_text(sbom.json.dumps(sbom.document(build), indent=1) + "\n")
         write_checksums(out, files, o.sign)
         say("trying them")
         try_checksums(out, o.sign)
-        try_package(files[1], version)
+        try_package(package, version)
         if not o.only_made:
-            try_wheel(files[0], build)
+            try_wheels(files, build)
         for name in ("links", "contributing"):
             run(sys.executable, ROOT / f"tests/structure/{name}.py", ROOT)
     except (Failed, subprocess.CalledProcessError) as e:

@@ -27,6 +27,12 @@ def version(build):
     return re.search(r"(?m)^CMAKE_PROJECT_VERSION:\w+=(.*)$", (pathlib.Path(build) / "CMakeCache.txt").read_text())[1]
 
 
+def qt_plugins(build):
+    """The folder of the plugins of the Qt that the window links: Debian's place, or that of Qt's installer."""
+    qt = pathlib.Path(cache(build)["Qt6_DIR"])
+    return next(f.resolve() for f in (qt / "../../qt6/plugins", qt / "../../../plugins") if (f / "platforms").is_dir())
+
+
 def package_of(path):
     """The Debian package that a file belongs to, and its version."""
     for candidate in (pathlib.Path(path).resolve(), pathlib.Path(path)):

@@ -8,7 +8,20 @@ from graft import Recipe, Rule, Weight, eliminate_dead, kernels, normalize
 
 class MaskedAttention(Rule):
     """The mask keeps where it is not 0. Filling with a large negative number and leaving out differ only in rows that are masked
-    whole, where neither means anything: the rule says that it changes numbers."""
+    whole, where neither means anything: the rule says that it changes numbers.
+
+    cases:
+        given q: f32[2,5,8]; k: f32[2,5,8]; v: f32[2,5,8]; mask: i64[2,5,5]:randint(0,2)
+        matches 1
+            score = torch.matmul(q, k.transpose(-2, -1)) / 4.0
+            return torch.matmul(score.masked_fill(mask == 0, -1e9).softmax(dim=-1), v)
+        none where    # a score that is not far below the others stays part of the softmax
+            score = torch.matmul(q, k.transpose(-2, -1)) / 4.0
+            return torch.matmul(score.masked_fill(mask == 0, -1.0).softmax(dim=-1), v)
+        none escapes    # somebody else needs the weights, too
+            weights = (torch.matmul(q, k.transpose(-2, -1)) / 4.0).masked_fill(mask == 0, -1e9).softmax(dim=-1)
+            return torch.matmul(weights, v), weights
+    """
 
     changes_numbers = True
 
@@ -25,7 +38,15 @@ class MaskedAttention(Rule):
 
 
 class LinearWithBias(Rule):
-    """The bias is added while the product is written, in the output projection too."""
+    """The bias is added while the product is written, in the output projection too.
+
+    cases:
+        given x: f32[2,5,8]; w: weight f32[4,8]; b: weight f32[4]
+        matches 1
+            return F.linear(x, w, b)
+        none
+            return F.linear(x, w)
+    """
 
     def pattern(x, w: Weight, b: Weight):
         return F.linear(x, w, b)

@@ -1,4 +1,4 @@
-"""What users' CI asks for: a linter of rule files, expectations that fail a job, JUnit XML."""
+"""What users' CI asks for: a linter of rule files, their cases, expectations that fail a job, JUnit XML."""
 
 import json
 import unittest
@@ -63,6 +63,129 @@ class Check(TestCase):
         self.assertFalse(mark.exists())
         graft("check", rules, "--load-libraries")
         self.assertTrue(mark.exists())
+
+
+def swish(cases, replacement="F.silu(x)", more=""):
+    """A rule file whose rule has these cases, of which the first line is line 10."""
+    indented = "".join(f"        {line}\n" if line else "\n" for line in cases.splitlines())
+    return HEAD + f'''class Swish(Rule):
+    """x times its sigmoid.
+
+    cases:
+{indented}    """
+{more}
+    def pattern(x):
+        return x * torch.sigmoid(x)
+
+    def replacement(x):
+        return {replacement}
+'''
+
+
+RIGHT = """given x: f32[2,8]; w: weight f32[8]
+matches 1
+    return x * torch.sigmoid(x)
+
+matches 2    # the order of factors is free
+    # a remark
+    y = torch.sigmoid(x) * x
+
+    return y * torch.sigmoid(y)
+none operator
+    return x * torch.tanh(x)
+given i: i64[4]; t: weight b8[4]; x: f16[4]; n: weight i32[4]
+none
+    return torch.where(t, x, 0.0), i + n
+"""
+
+
+class Cases(TestCase):
+    """graft test"""
+
+    def fails_at(self, line, says, text, code=4):
+        path = self.file("rules.py", text)
+        run = graft("test", path)
+        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        self.assertRegex(run.stdout, rf"(?m)^{path}:{line}:.*{says}")
+        return run
+
+    def test_cases_that_pass(self):
+        path = self.file("rules.py", swish(RIGHT) + "\n\n" + SWISH[len(HEAD):].replace("Swish", "Other"))
+        run = self.done("test", path)
+        self.assertEqual(run.stdout, f"{path}: 4 of 4 cases passed; without cases: Other\n")
+        document = self.json("test", path)["files"][0]
+        self.assertEqual([(c["rule"], c["line"], c["passed"], c["failure"]) for c in document["cases"]],
+                         [("Swish", line, True, None) for line in (11, 14, 19, 22)])
+        self.assertEqual((document["untested"], document["mistakes"]), (["Other"], []))
+        # The window and `graft check` see the description without them.
+        self.done("check", path)
+
+    def test_a_rule_that_matches_otherwise_than_its_case_says(self):
+        self.fails_at(11, "Swish matches 1 time, expected 2", swish("given x: f32[2]\nmatches 2\n    return x * torch.sigmoid(x)\n"))
+        self.fails_at(11, "Swish matches 0 times, expected 1; .*tanh", swish("given x: f32[2]\nmatches 1\n    return x * torch.tanh(x)\n"))
+        self.fails_at(11, "Swish matches 1 time, expected 0", swish("given x: f32[2]\nnone\n    return x * torch.sigmoid(x)\n"))
+        self.fails_at(11, 'for the reason "operator", expected "literal"', swish("given x: f32[2]\nnone literal\n    return x * torch.tanh(x)\n"))
+
+    def test_a_replacement_that_computes_something_else(self):
+        run = self.fails_at(11, "the replacement computes something else", swish(RIGHT, "F.gelu(x)"))
+        self.assertIn("2 of 4 cases passed", run.stdout)
+        self.assertIn("2 of 4 cases failed", run.stderr)
+        self.done("test", self.file("rules.py", swish(RIGHT, "F.gelu(x)", more="\n    changes_numbers = True\n")))
+        # Off by a little: `tolerance` allows for it, and no more than that.
+        self.done("test", self.file("rules.py", swish(RIGHT, "F.silu(x) * 1.01", more="\n    tolerance = 0.02\n")))
+        self.fails_at(11, "something else", swish(RIGHT, "F.silu(x) * 1.05", more="\n    tolerance = 0.02\n"))
+
+    def test_a_case_that_is_wrong_is_told_at_its_own_line(self):
+        case = "given x: f32[2,8]; w: weight f32[9]\nmatches 1\n"
+        self.fails_at(13, "sigmoidd", swish(case + "    y = x\n    return torch.sigmoidd(y)\n"))
+        self.fails_at(11, "size|shape", swish(case + "    return x + w\n"))
+        self.fails_at(12, "q", swish(case + "    return q\n"))
+        for text, line, says in ((case, 11, "has no model"), ("    return x\nnone\n", 11, "has no model|no `return`"),
+                                 ("given x: bool[2]\n", 10, "b8 for bool"), ("given x\n", 10, "`x` gives no tensor"), ("given x: f32\n", 10, "gives no tensor"),
+                                 ("given x: f32[s]\n", 10, "gives no tensor"), ("given 2x: f32[2]\n", 10, "gives no tensor"),
+                                 ("matches\n", 10, "how often"), ("matches -1\n", 10, "how often"),
+                                 ("none litteral\n    return x\n", 10, "did you mean literal"), ("nome\n", 10, "did you mean none")):
+            with self.subTest(text):
+                self.fails_at(line, says, swish(text), code=3)
+
+    def test_a_file_without_cases_says_how_to_write_one(self):
+        path = self.file("rules.py", SWISH)
+        run = graft("test", path)
+        self.assertEqual(run.returncode, 3)
+        for line in ('"""', "cases:", "given x: f32[2,8]", "matches 1"):
+            self.assertIn(line, run.stderr)
+        # What it shows is a case that runs.
+        shown = run.stderr[run.stderr.index("    class Swish"):].replace("\n    ", "\n")[4:]
+        self.done("test", self.file("shown.py", HEAD + shown.rstrip() + SWISH[len(HEAD) + len("class Swish(Rule):"):]))
+        # Beside one that has cases, it is no error.
+        self.done("test", path, self.file("right.py", swish(RIGHT)))
+
+    def test_several_files_and_what_ci_reads(self):
+        good, bad = self.file("good.py", swish(RIGHT)), self.file("bad.py", swish(RIGHT.replace("matches 2", "matches 3")))
+        broken, junit = self.file("broken.py", BROKEN), self.folder / "junit.xml"
+        run = graft("test", good, bad, "--format", "github", "--junit", junit)
+        self.assertEqual(run.returncode, 4)
+        self.assertRegex(run.stdout, rf"^::error file={bad},line=14,col=1,title=graft test::Swish matches 2 times, expected 3")
+        self.assertEqual(len(run.stdout.splitlines()), 1)
+        suite = xml.etree.ElementTree.parse(junit).getroot().find("testsuite")
+        self.assertEqual((suite.get("tests"), suite.get("failures")), ("8", "1"))
+        self.assertIn(f"{bad}:14 Swish", [case.get("name") for case in suite])
+        # A file that cannot be read stops no other.
+        run = graft("test", broken, good)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn(f"{broken}:8:", run.stdout)
+        self.assertIn("4 of 4", run.stdout)
+        self.assertEqual(graft("test", good, "--rule", "Swich").returncode, 2)
+
+    def test_rules_are_tested_where_they_are_written(self):
+        self.file("base.py", swish(RIGHT))
+        path = self.file("more.py", HEAD + "from base import Swish\n\n\nclass Fast(Recipe):\n    steps = [Swish]\n")
+        self.assertIn("no cases", graft("test", path).stderr)
+
+    def test_the_shipped_examples(self):
+        files = [path for path in sorted((SOURCE / "samples").glob("*/rules.py")) if "cases:" in path.read_text()]
+        self.assertTrue(files)
+        self.done("test", *files)
 
 
 class Junit(TestCase):

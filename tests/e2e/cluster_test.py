@@ -1,4 +1,4 @@
-"""graft batch --on: Dask with real workers, one of them killed, and Slurm's job arrays with an sbatch that stands in for it."""
+"""graft batch --on: Dask and Ray with real workers, one of them killed, and Slurm's job arrays with an sbatch that stands in for it."""
 
 import importlib.util
 import json
@@ -14,6 +14,9 @@ import torch
 
 from support import GRAFT, TestCase, main
 from swish import RULES, Net
+
+HAS_DASK = importlib.util.find_spec("distributed") is not None
+HAS_RAY = importlib.util.find_spec("ray") is not None  # no package of requirements.txt: run this test by a Python that has it
 
 # Runs the tasks of an array side by side, and says the job's number at once, as `sbatch --parsable --wait` does. It ends the tasks that
 # SBATCH_KILL names before they do anything, as a node that fails does.
@@ -81,25 +84,35 @@ class Cluster(TestCase):
                 counts[name] = counts.get(name, 0) + 1
         return counts
 
-    @unittest.skipIf(importlib.util.find_spec("distributed") is None, "dask's distributed is not installed")
-    def test_dask_loses_a_worker_and_nothing_else(self):
-        self.make(16, broken=(5,))
-        run = subprocess.Popen(self.words("--on", "dask", "--workers", "3"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        # A worker, while it works on a part: the parent of a process that runs one.
-        deadline, victim = time.monotonic() + 200, None
-        while victim is None and time.monotonic() < deadline and run.poll() is None:
+    def worker(self, run):
+        """The process of a worker that runs a part of the batch, once there is one."""
+        deadline = time.monotonic() + 200
+        while time.monotonic() < deadline and run.poll() is None:
             for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
                 try:
                     words = path.read_bytes().split(b"\0")
                     if b"--part" in words and str(self.fast).encode() in b" ".join(words):
-                        victim = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
-                        break
+                        return int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
                 except (OSError, ValueError):
                     continue
             time.sleep(0.01)
-        self.assertIsNotNone(victim, run.communicate()[1] if run.poll() is not None else "no part ran")
-        os.kill(victim, signal.SIGKILL)
-        out, err = run.communicate(timeout=200)
+        raise AssertionError(run.communicate()[1] if run.poll() is not None else "no part ran")
+
+    def parts_that_run(self):
+        found = []
+        for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                found += [path] if str(self.fast).encode() in path.read_bytes() else []
+            except OSError:
+                continue
+        return found
+
+    def loses_a_worker_and_nothing_else(self, scheduler):
+        self.make(16, broken=(5,))
+        run = subprocess.Popen(self.words("--on", scheduler, "--workers", "3"), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True)
+        os.kill(self.worker(run), signal.SIGKILL)
+        out, err = run.communicate(timeout=250)
         found = self.document(subprocess.CompletedProcess([], run.returncode, out, err), code=3)
         self.assertEqual(self.outcomes(found), {n: "failed" if n == "m05.pt" else "done" for n in self.names})
         self.assertEqual(self.runs(), {n: 1 for n in self.names if n != "m05.pt"})
@@ -108,8 +121,32 @@ class Cluster(TestCase):
         self.assertFalse((self.fast / "graft-batch.jsonl.parts").exists())
         # The same command again does what is left.
         torch.jit.trace(Net(9).eval(), torch.randn(2, 9)).save(str(self.models / "m05.pt"))
-        again = self.document(subprocess.run(self.words("--on", "dask", "--workers", "1"), capture_output=True, text=True))
+        again = self.document(subprocess.run(self.words("--on", scheduler, "--workers", "1"), capture_output=True, text=True))
         self.assertEqual([m["resumed"] for m in again["models"]].count(False), 1)
+
+    @unittest.skipIf(not HAS_DASK, "dask's distributed is not installed")
+    def test_dask_loses_a_worker_and_nothing_else(self):
+        self.loses_a_worker_and_nothing_else("dask")
+
+    @unittest.skipIf(not HAS_RAY, "ray is not installed")
+    def test_ray_loses_a_worker_and_nothing_else(self):
+        self.loses_a_worker_and_nothing_else("ray")
+
+    @unittest.skipIf(not HAS_RAY, "ray is not installed")
+    def test_ray_is_interrupted_and_goes_on(self):
+        self.make(12)
+        run = subprocess.Popen(self.words("--on", "ray", "--workers", "2"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        self.worker(run)
+        run.send_signal(signal.SIGINT)
+        out, err = run.communicate(timeout=120)
+        self.assertEqual(run.returncode, 130, err)
+        deadline = time.monotonic() + 30
+        while self.parts_that_run() and time.monotonic() < deadline:
+            time.sleep(0.1)
+        self.assertEqual(self.parts_that_run(), [])
+        done = self.document(subprocess.run(self.words("--on", "ray", "--workers", "2"), capture_output=True, text=True))
+        self.assertEqual(set(self.outcomes(done).values()), {"done"})
+        self.assertEqual(self.runs(), {n: 1 for n in self.names})
 
     def slurm(self, kill="", code=0):
         folder = self.folder / "bin"

@@ -37,7 +37,7 @@ class GeluLinear(Rule):
 class Usage(TestCase):
     def test_help_is_a_success(self):
         general, everything = self.done("--help").stdout, self.done("--help-all").stdout
-        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "check", "explain", "optimize", "apply", "batch",
+        for command in ("info", "report", "code", "text", "modules", "draw", "run", "match", "check", "test", "explain", "optimize", "apply", "batch",
                         "convert", "compare", "partition", "bench", "profile", "kernels", "engine", "gui", "completion", "man"):
             self.assertRegex(general, rf"(?m)^  {command} +\S")
             self.assertRegex(everything, rf"(?m)^{command}\b.*\n.*\S")

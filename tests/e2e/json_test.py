@@ -149,6 +149,10 @@ class Documents(TestCase):
         self.check("draw", self.net, "-o", self.folder / "g.svg")
         self.check("check", self.rules)
         self.check("check", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
+        cases = 'class Swish(Rule):\n    """\n    cases:\n        given x: f32[2]\n        matches 1\n            return {}\n    """\n'
+        for body, code in (("x * torch.sigmoid(x)", 0), ("x", 4), ("y", 4)):
+            self.check("test", self.file("cases.py", RULES.replace("class Swish(Rule):\n", cases.format(body))), code=code)
+        self.check("test", self.file("wrong.py", RULES.replace("F.silu", "F.siluu")), code=3)
         self.check("kernels")
 
     def test_branches_and_loops(self):

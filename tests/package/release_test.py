@@ -31,9 +31,11 @@ class Release(unittest.TestCase):
             run = subprocess.run([sys.executable, SOURCE / "resources/package/release.py", out, "--build", BUILD, "--sign",
                                   "throwaway@example.org", "--only-made"], capture_output=True, text=True, env=variables)
             self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
-            wheel, package, bom = (next(out.glob(f"*{ending}")) for ending in (".whl", ".deb", ".cdx.json"))
+            wheel, package, bom = (next(out.glob(name)) for name in ("graft-*.whl", "*.deb", "*.cdx.json"))
+            window = {path.name for path in out.glob("graft_gui-*.whl")}
+            self.assertEqual(len(window), (BUILD / "bin/graft-gui").exists())
             listed = {line.split()[1] for line in (out / "SHA256SUMS").read_text().splitlines()}
-            self.assertEqual(listed, {wheel.name, package.name, bom.name})
+            self.assertEqual(listed, {wheel.name, package.name, bom.name} | window)
             # Who changes a file or the list is found out.
             (out / "SHA256SUMS").write_text((out / "SHA256SUMS").read_text().replace("0", "1"))
             verified = subprocess.run(["gpg", "--batch", "--verify", out / "SHA256SUMS.asc", out / "SHA256SUMS"], env=variables,

@@ -1,4 +1,5 @@
-"""The wheel in a fresh virtual environment, without an environment variable: the program, the Python API, what torch.jit.load needs.
+"""The wheels in a fresh virtual environment, without an environment variable: the program, the Python API, what torch.jit.load needs,
+the window.
 
 It packs what is built, and installs it beside the PyTorch that the tests have."""
 
@@ -10,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import zipfile
 
@@ -41,28 +43,35 @@ def environment():
     return {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
 
 
-@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
-class Wheel(unittest.TestCase):
+def wheel_of(variable, folder, *words):
+    """That of a release, which the variable names, or one of this build."""
+    if os.environ.get(variable):
+        return pathlib.Path(os.environ[variable])
+    made = subprocess.run([sys.executable, SOURCE / "resources/package/make_wheel.py", folder / "dist", "--build", BUILD, *words],
+                          capture_output=True, text=True)
+    if made.returncode != 0:
+        raise AssertionError(made.stderr)
+    return pathlib.Path(made.stdout.strip())
+
+
+class Installed(unittest.TestCase):
+    """A wheel in an environment that sees this one's PyTorch: it lies in another folder of packages."""
+
+    @classmethod
+    def install(cls, *wheels):
+        cls.venv = cls.folder / "venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", cls.venv], check=True)
+        subprocess.run([sys.executable, "-m", "pip", "--python", cls.venv / "bin/python", "--quiet", "install", "--no-deps", "--no-index",
+                        *wheels], check=True)
+        cls.packages = next(cls.venv.glob("lib/python*/site-packages"))
+        torch = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
+        (cls.packages / "project.pth").write_text(f"{torch}\n")
+
     @classmethod
     def setUpClass(cls):
         holder = tempfile.TemporaryDirectory(prefix="graft-wheel-test-")
         cls.addClassCleanup(holder.cleanup)
         cls.folder = pathlib.Path(holder.name)
-        cls.wheel = pathlib.Path(os.environ.get("GRAFT_WHEEL", ""))  # that of a release, or one of this build
-        if not cls.wheel.is_file():
-            made = subprocess.run([sys.executable, SOURCE / "resources/package/make_wheel.py", cls.folder / "dist", "--build", BUILD],
-                                  capture_output=True, text=True)
-            if made.returncode != 0:
-                raise AssertionError(made.stderr)
-            cls.wheel = pathlib.Path(made.stdout.strip())
-        cls.venv = cls.folder / "venv"
-        # A relative start as users have it: PyTorch lies in another folder of packages, which the environment sees.
-        subprocess.run([sys.executable, "-m", "venv", "--without-pip", cls.venv], check=True)
-        subprocess.run([sys.executable, "-m", "pip", "--python", cls.venv / "bin/python", "--quiet", "install", "--no-deps", "--no-index",
-                        cls.wheel], check=True)
-        cls.packages = next(cls.venv.glob("lib/python*/site-packages"))
-        torch = pathlib.Path(importlib.util.find_spec("torch").origin).parents[1]
-        (cls.packages / "project.pth").write_text(f"{torch}\n")
 
     def program(self, *words, code=0):
         run = subprocess.run([self.venv / "bin/graft", *map(str, words)], capture_output=True, text=True, env=environment(),
@@ -75,6 +84,15 @@ class Wheel(unittest.TestCase):
                              timeout=240)
         self.assertEqual(run.returncode, 0, run.stdout + run.stderr)
         return run.stdout
+
+
+@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
+class Wheel(Installed):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.wheel = wheel_of("GRAFT_WHEEL", cls.folder)
+        cls.install(cls.wheel)
 
     def test_it_is_small_says_its_glibc_and_holds_no_pytorch(self):
         self.assertRegex(self.wheel.name, r"^graft-[0-9.]+-py3-none-manylinux_2_\d+_\w+\.whl$")
@@ -141,11 +159,83 @@ print([r["rewritten"] for r in reports()], fast.report.verified)
         if not (self.venv / "bin/graft-gui").exists():
             said = self.program("gui", "model.pt", code=3).stderr
             self.assertIn("Debian package", said)
+            self.assertIn("pip install graft_gui-*.whl", said)
 
     def test_manual_pages_and_completions_lie_where_shells_look(self):
         for path in ("share/man/man1/graft-apply.1", "share/bash-completion/completions/graft", "share/zsh/site-functions/_graft",
                      "share/fish/vendor_completions.d/graft.fish"):
             self.assertTrue((self.venv / path).stat().st_size > 100, path)
+
+
+@unittest.skipIf(MISSING, f"not installed: {', '.join(MISSING)}")
+@unittest.skipUnless((BUILD / "bin/graft-gui").exists() or os.environ.get("GRAFT_GUI_WHEEL"), "the window is not built")
+class Window(Installed):
+    """Both wheels in one environment."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.wheel = wheel_of("GRAFT_GUI_WHEEL", cls.folder, "--gui")
+        cls.install(wheel_of("GRAFT_WHEEL", cls.folder), cls.wheel)
+
+    def test_it_is_small_and_holds_the_licences_of_all_that_it_brings(self):
+        self.assertLess(self.wheel.stat().st_size, 100 << 20)
+        with zipfile.ZipFile(self.wheel) as z:
+            names = [pathlib.PurePath(n) for n in z.namelist()]
+            metadata = z.read(next(str(n) for n in names if n.match("*.dist-info/METADATA"))).decode()
+            sources = z.read(next(str(n) for n in names if n.name == "SOURCES")).decode()
+        self.assertIn("License-Expression: GPL-3.0-only AND Apache-2.0", metadata)
+        self.assertNotIn("Requires-Dist", metadata)  # of another package of that name, pip would install somebody else's
+        texts = {n.name for n in names if "licenses" in n.parts}
+        self.assertLessEqual({"GPL-3", "LGPL-3", "Apache-2.0"}, texts)
+        for library, package in (("libQt6Core", "libqt6core6"), ("libqscintilla2_qt6", "libqscintilla2-qt6-15"), ("libicudata", "libicu")):
+            self.assertTrue([n for n in names if n.name.startswith(library + "-")], library)
+            self.assertTrue([text for text in texts if text.startswith(package)], package)
+            self.assertRegex(sources, rf"(?m)^{package}\S* \S+")
+        # The desktop's own are not in it.
+        for library in ("libX11-", "libX11.", "libxcb-0", "libGL", "libEGL", "libfontconfig", "libtorch"):
+            self.assertFalse([n for n in names if n.name.startswith(library)], library)
+
+    def test_no_library_of_qt_comes_from_this_machine(self):
+        program = self.packages / "graft_gui/prefix/bin/graft-gui"
+        plugins = sorted(self.packages.glob("graft_gui/prefix/plugins/platforms/*.so"))
+        self.assertIn("libqxcb.so", [p.name for p in plugins])
+        for path in (program, *plugins):
+            found = subprocess.run(["ldd", path], capture_output=True, text=True, check=True, env=environment()).stdout
+            self.assertNotIn("not found", found)
+            for line in found.splitlines():
+                if re.match(r"\s*lib(Qt6|qscintilla|icu|gvc)", line):
+                    self.assertIn(str(self.packages), str(pathlib.Path(line.split()[2]).resolve()), line)
+
+    def test_the_program_starts_it_and_it_starts_the_program(self):
+        words = [self.venv / "bin/graft", "gui"]
+        said = subprocess.run([*words, "--version"], capture_output=True, text=True, env=environment(), timeout=60)
+        self.assertEqual((said.returncode, said.stdout.split()[0]), (0, "graft-gui"), said.stderr)
+        shown = environment() | {"QT_QPA_PLATFORM": "offscreen", "HOME": str(self.folder)}
+        window = subprocess.Popen(words, env=shown, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        try:
+            engine, deadline = [], time.monotonic() + 60
+            while not engine and time.monotonic() < deadline and window.poll() is None:
+                time.sleep(0.1)
+                for path in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+                    try:
+                        parent = int((path.parent / "stat").read_text().rpartition(")")[2].split()[1])
+                        if parent == window.pid and path.read_bytes().split(b"\0")[1:2] == [b"engine"]:
+                            engine.append(os.readlink(path.parent / "exe"))
+                    except (OSError, ValueError):
+                        continue
+            self.assertIsNone(window.poll(), window.stderr)
+            self.assertEqual(engine, [str(self.packages / "graft/prefix/lib/graft/bin/graft")])
+        finally:
+            window.kill()
+            window.communicate()
+
+    def test_pictures_as_png(self):
+        subprocess.run([self.venv / "bin/python", "-c", NET + "torch.jit.trace(Net().eval(), x, strict=False).save('model.pt')"], check=True,
+                       env=environment(), cwd=self.folder, capture_output=True)
+        subprocess.run([self.venv / "bin/graft", "draw", "model.pt", "-o", "model.png"], check=True, env=environment(), cwd=self.folder,
+                       capture_output=True)
+        self.assertEqual((self.folder / "model.png").read_bytes()[:4], b"\x89PNG")
 
 
 if __name__ == "__main__":

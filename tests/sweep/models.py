@@ -2,7 +2,7 @@
 """Whether Graft computes what PyTorch computes: models of torchvision and of transformers, small and with random weights, as traced
 files and as torch.export archives, against PyTorch's own run of the very file.
 
-    models.py BUILD                    all models: an hour of one core
+    models.py BUILD                    all models: two hours of one core
     models.py BUILD --sample           those of families.SAMPLE alone; CI asks their first part
     models.py BUILD --only bert        models whose names contain this
     models.py BUILD --form traced      one of the forms alone; the default is both

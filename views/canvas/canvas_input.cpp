@@ -195,8 +195,9 @@ int Canvas::edgeUnder(QPointF point) const {
   const int box = scene_->boxAt(toScene(point));
   if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open) return -1;
   constexpr double near = 5;  // pixels
-  const int edge = scene_->edgeAt(toScene(point), near / scale_);
-  return edge < 0 || edgeTip_(edge).isEmpty() ? -1 : edge;
+  for (const int edge : scene_->edgesAt(toScene(point), near / scale_))
+    if (!edgeTip_(edge).isEmpty()) return edge;
+  return -1;
 }
 
 bool Canvas::event(QEvent* e) {

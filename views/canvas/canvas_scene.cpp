@@ -46,21 +46,31 @@ int Scene::boxAt(QPointF p) const {
   return found;
 }
 
-int Scene::edgeAt(QPointF p, double distance) const {
-  int nearest = -1;
-  double best = distance * distance;
-  for (size_t e = 0; e < paths.size(); ++e) {
-    if (!pathBounds[e].adjusted(-distance, -distance, distance, distance).contains(p)) continue;
-    for (const QPolygonF& line : paths[e].toSubpathPolygons())
+std::vector<int> Scene::edgesAt(QPointF p, double distance) const {
+  std::vector<std::pair<double, int>> found;
+  for (size_t e = 0; e < layout.edges.size(); ++e) {
+    QRectF bounds;
+    for (const Point& q : layout.edges[e].points) {
+      const QRectF around(q.x - distance, q.y - distance, 2 * distance, 2 * distance);
+      bounds = bounds.isNull() ? around : bounds.united(around);
+    }
+    if (!bounds.contains(p)) continue;
+    double best = distance * distance;
+    bool isNear = false;
+    for (const QPolygonF& line : wholePath(static_cast<int>(e)).toSubpathPolygons())
       for (qsizetype i = 0; i + 1 < line.size(); ++i) {
         const QPointF along = line[i + 1] - line[i], to = p - line[i];
         const double length = QPointF::dotProduct(along, along);
         const double t = length > 0 ? std::clamp(QPointF::dotProduct(to, along) / length, 0.0, 1.0) : 0;
         const QPointF off = to - along * t;
-        if (const double d = QPointF::dotProduct(off, off); d <= best) best = d, nearest = static_cast<int>(e);
+        if (const double d = QPointF::dotProduct(off, off); d <= best) best = d, isNear = true;
       }
+    if (isNear) found.emplace_back(best, static_cast<int>(e));
   }
-  return nearest;
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int> edges;
+  for (const auto& [d, e] : found) edges.push_back(e);
+  return edges;
 }
 
 namespace {

@@ -38,8 +38,8 @@ struct Scene {
   /// The box that shows `key`, or the one that holds it; -1 where there is none.
   int boxOf(const QString& key) const;
   int boxAt(QPointF) const;
-  /// The edge that runs by within `distance`; -1 where none does.
-  int edgeAt(QPointF, double distance) const;
+  /// The edges that run by within `distance`, the nearest first. Those of one value may share a part of their ways.
+  std::vector<int> edgesAt(QPointF, double distance) const;
   /// The whole way of an edge.
   QPainterPath wholePath(int edge) const;
   QRectF rect(int box) const { return toQt(layout.boxes[static_cast<size_t>(box)]); }

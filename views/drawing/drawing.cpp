@@ -77,8 +77,8 @@ Status rasterise(const std::string& svg, const fs::path& path, double scale) {
   std::string program = findRasteriser();
   if (program.empty())
     return badInput(
-        "PNG and PDF need the program graft-raster, which is built with the GUI (Qt 6 Svg): write .svg instead, or "
-        "build with Qt");
+        "PNG and PDF need the program graft-raster, which comes with the window: write .svg instead, or install "
+        "that (`graft gui` says how)");
   fs::path source = path.string() + fmt::format(".{}.svg", getpid()),
            beside = path.string() + fmt::format(".{}.part{}", getpid(), path.extension().string());
   if (Status s = writeWhole(source, svg); !s) return s;

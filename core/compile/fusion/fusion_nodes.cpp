@@ -45,6 +45,34 @@ std::string obstacle(const Graph& g, const Node& n, const FusionOptions& options
   return why;
 }
 
+/// The operands of a list of several tensors (meshgrid, broadcast_tensors); null where a list is of one's pieces.
+const std::vector<Argument>* listedOperands(const Graph& g, ValueId list) {
+  const NodeId producer = g.value(list).producer;
+  return producer && !g.node(producer).args.empty() ? g.node(producer).args.front().items() : nullptr;
+}
+
+/// The value whose elements a view gives. Of an item of a list: the operand that stands there, or what all are pieces
+/// of; of a list of several tensors itself the first.
+ValueId viewedBy(const Graph& g, const Node& n) {
+  if (const std::vector<Argument>* own = n.args.front().items()) return own->front().valueId();
+  const ValueId first = n.args.front().valueId();
+  const std::vector<Argument>* operands = isItem(n) ? listedOperands(g, first) : nullptr;
+  return operands ? operands->at(static_cast<size_t>(*n.args[1].as<int64_t>())).valueId() : first;
+}
+
+/// Whether all that becomes of the list are items at known places, so that each item is a view of one operand.
+bool isTakenApart(const Graph& g, const Node& list) {
+  const std::vector<Argument>* operands = list.args.empty() ? nullptr : list.args.front().items();
+  const Value& value = g.value(list.outputs.front());
+  if (!operands || operands->empty() || value.type.kind != Type::Kind::List || value.returnUses > 0) return false;
+  return std::all_of(operands->begin(), operands->end(), [](const Argument& a) { return a.isValue(); }) &&
+         std::all_of(value.users.begin(), value.users.end(), [&](NodeId user) {
+           const Node& n = g.node(user);
+           const int64_t* place = isItem(n) ? n.args.at(1).as<int64_t>() : nullptr;
+           return place && *place >= 0 && static_cast<size_t>(*place) < operands->size();
+         });
+}
+
 /// A view that leaves the elements in their order: reshaping what it gives needs no copy.
 bool keepsOrder(const Node& n) {
   const std::string_view name = n.op->baseName();
@@ -59,7 +87,7 @@ bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n)
     if (!producer || nodes[producer.index].role != Role::View) return false;
     const Node& before = g.node(producer);
     if (!keepsOrder(before)) return true;
-    v = before.args.front().valueId();
+    v = viewedBy(g, before);
   }
 }
 
@@ -108,7 +136,7 @@ class Reader {
     kind_ = traits.kind;
     multiplied_ = traits.multiplied;
     const bool isView = traits.kind == lower::Kind::View && !n.args.empty() && n.args.front().isValue();
-    if (isView && !copies(g_, nodes_, n)) {
+    if ((isView && !copies(g_, nodes_, n)) || (traits.kind == lower::Kind::View && isTakenApart(g_, n))) {
       f.role = Role::View;
       return;
     }
@@ -197,13 +225,15 @@ class Reader {
     f.reads.push_back(read);
   }
 
-  /// The numbers that views between the node and `v`'s base take.
+  /// What views between the node and `v`'s base take beside it: numbers, and the other operands of a list.
   void addSizes(FusionNode& f, ValueId v) {
-    for (NodeId n = g_.value(v).producer; n && nodes_[n.index].role == Role::View; n = g_.value(v).producer) {
-      const std::vector<Argument>& args = g_.node(n).args;
-      for (size_t i = 1; i < args.size(); ++i)
-        args[i].forEachValue([&](ValueId size) { addRead(f, {baseOf(g_, nodes_, size), true}); });
-      v = args.front().valueId();
+    const auto add = [&](ValueId other) { addRead(f, {baseOf(g_, nodes_, other), true}); };
+    for (NodeId id = g_.value(v).producer; id && nodes_[id.index].role == Role::View; id = g_.value(v).producer) {
+      const Node& n = g_.node(id);
+      for (size_t i = 1; i < n.args.size(); ++i) n.args[i].forEachValue(add);
+      if (const auto* operands = isItem(n) ? listedOperands(g_, n.args.front().valueId()) : nullptr)
+        for (const Argument& a : *operands) a.forEachValue(add);
+      v = viewedBy(g_, n);
     }
   }
 
@@ -229,7 +259,7 @@ double bytesOf(const Type& type) {
 
 ValueId baseOf(const Graph& g, const std::vector<FusionNode>& nodes, ValueId value) {
   for (NodeId n = g.value(value).producer; n && nodes[n.index].role == Role::View; n = g.value(value).producer)
-    value = g.node(n).args.front().valueId();
+    value = viewedBy(g, g.node(n));
   return value;
 }
 

@@ -151,6 +151,11 @@ ValueId Call::output(size_t i) const {
   return node.outputs[i];
 }
 DType Call::resultType(size_t i) const { return l.typeOf(output(i)).first; }
+DType Call::floatingType() const {
+  const DType d = resultType();
+  if (!isFloatingPoint(d)) refuse("the result is no floating number");
+  return d;
+}
 Sizes Call::resultSizes(size_t i) const { return l.typeOf(output(i)).second; }
 Sizes Call::resultOfRank(size_t rank) const {
   Sizes s = resultSizes();
@@ -254,6 +259,16 @@ TensorId Call::expanded(TensorId t, Sizes to) const {
   Lowering& lowering = l;
   return l.define(l[t].name, type(t), to, 0, std::span(&t, 1),
                   [&lowering, t, to](const Index& i) { return lowering.broadcastAt(t, i, to); });
+}
+
+Sizes Call::commonSizes(std::span<const TensorId> tensors) const {
+  size_t most = 0;
+  for (const TensorId t : tensors) most = std::max(most, rank(t));
+  Sizes out(most, l.integer(1));
+  for (const TensorId t : tensors)
+    for (size_t d = 0; d < rank(t); ++d)
+      if (ExprId& size = out[most - rank(t) + d]; l.isOne(size)) size = sizes(t)[d];
+  return out;
 }
 
 TensorId Call::permuted(TensorId t, std::span<const size_t> order) const {
@@ -412,9 +427,10 @@ namespace {
 const std::unordered_map<std::string_view, Entry>& table() {
   static const std::unordered_map<std::string_view, Entry> all = [] {
     static std::vector<Entry> entries;  // what the names look at
-    for (const auto family : {pointwiseOperators, activationOperators, castOperators, viewOperators, joinOperators,
-                              reductionOperators, normOperators, lookupOperators, scatterOperators, orderOperators,
-                              factoryOperators, windowOperators, resamplingOperators, sizeOperators, productOperators})
+    for (const auto family :
+         {pointwiseOperators, activationOperators, castOperators, viewOperators, joinOperators, reductionOperators,
+          normOperators, lossOperators, lookupOperators, scatterOperators, orderOperators, factoryOperators,
+          windowOperators, resamplingOperators, sizeOperators, productOperators})
       for (Entry& e : family()) entries.push_back(std::move(e));
     std::unordered_map<std::string_view, Entry> out;
     for (const Entry& e : entries) {

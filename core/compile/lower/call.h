@@ -50,6 +50,7 @@ struct Call {
 
   // Results
   DType resultType(size_t output = 0) const;
+  DType floatingType() const;  ///< the first one's; refuses others
   Sizes resultSizes(size_t output = 0) const;
   Sizes resultOfRank(size_t rank) const;  ///< the first one's sizes
   ValueId output(size_t i = 0) const;
@@ -72,6 +73,8 @@ struct Call {
   TensorId widened(TensorId, DType) const;
   TensorId reshaped(TensorId, Sizes) const;
   TensorId expanded(TensorId, Sizes) const;
+  /// The sizes that tensors broadcast to: the first that is not known to be 1, for each dimension.
+  Sizes commonSizes(std::span<const TensorId>) const;
   TensorId permuted(TensorId, std::span<const size_t> order) const;
   /// For each index of a tensor with these sizes, the combination of what `element` gives over loops of these extents,
   /// whose ranges are `offsets`. Of no loops: what it gives.
@@ -100,6 +103,7 @@ std::vector<Entry> viewOperators();
 std::vector<Entry> joinOperators();
 std::vector<Entry> reductionOperators();
 std::vector<Entry> normOperators();
+std::vector<Entry> lossOperators();
 std::vector<Entry> lookupOperators();
 std::vector<Entry> scatterOperators();
 std::vector<Entry> orderOperators();

@@ -21,17 +21,20 @@ void shareReadTwice(Lowering& l, ValueId v) {
 /// long.
 constexpr size_t mostNodes = 1000;
 
-void lowerAll(Lowering& l) {
+void lowerAll(Lowering& l, std::span<const std::vector<int64_t>> strides) {
   if (l.graph.nodeCount() > mostNodes)
     throw Refusal{fmt::format("a group has at most {} nodes, and this one has {}", mostNodes, l.graph.nodeCount())};
   if (const auto weights = l.graph.weights(); !weights.empty())
     throw Refusal{fmt::format("the weight %{} is no input of the group", l.graph.value(weights.front()).name)};
+  size_t next = 0;
   for (const ValueId v : l.graph.inputs()) {
     const Type& type = l.graph.value(v).type;
-    if (type.kind == Type::Kind::Int)
+    if (type.kind == Type::Kind::Int) {
       l.addIntegerInput(v);
-    else
-      l.addInput(v);
+      continue;
+    }
+    const TensorId t = l.addInput(v);
+    if (next < strides.size()) l.setFastest(t, strides[next++]);
   }
   for (const NodeId id : l.graph.order(l.graph.root())) {
     const Node& node = l.graph.node(id);
@@ -80,10 +83,10 @@ Kind kindOf(std::string_view op) {
   return entry ? entry->kind : Kind::None;
 }
 
-Result<loops::Program> lower(const Graph& group) {
+Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides) {
   Lowering l(group);
   try {
-    lowerAll(l);
+    lowerAll(l, strides);
   } catch (const Refusal& r) {
     return badInput(r.why);
   }

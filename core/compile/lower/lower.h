@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -61,7 +62,10 @@ Traits traitsOf(const Graph&, const Node&);
 /// where a node has no lowering, or a type is not known. Types that contradict their operators are refused here or by
 /// loops::verify(), which every program has yet to pass. The origin of an expression is the index of the NodeId that it
 /// is computed for, and 1.
-Result<loops::Program> lower(const Graph& group);
+///
+/// `strides`: of each of the graph's tensors, in order, as a call has them; without them, tensors lie row by row. They
+/// decide in which order the program goes over elements, and nothing that it computes: it is right for all strides.
+Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides = {});
 
 /// The operators that are lowered with some arguments, sorted by name.
 struct LoweredOperator {

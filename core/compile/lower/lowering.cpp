@@ -162,6 +162,14 @@ TensorId Lowering::addInput(ValueId v) {
   return t;
 }
 
+void Lowering::setFastest(TensorId input, std::span<const int64_t> strides) {
+  Tensor& t = values_[input.index];
+  for (size_t d = t.sizes.size(); d-- > 0;) {
+    if (d >= strides.size() || strides[d] == 0 || isOne(t.sizes[d])) continue;
+    if (!t.fastest || strides[d] < strides[*t.fastest]) t.fastest = d;
+  }
+}
+
 void Lowering::addIntegerInput(ValueId v) {
   // A number of its own, even where a symbol has the same name.
   const std::string& name = graph.value(v).name;
@@ -188,7 +196,7 @@ const TensorList& Lowering::listOf(ValueId v) {
   const Value& value = graph.value(v);
   if (value.kind == Value::Kind::Output) lowerNode(graph.node(value.producer));
   const auto it = lists_.find(v);
-  if (it == lists_.end()) throw Refusal{fmt::format("%{} is no list of pieces of one tensor", value.name)};
+  if (it == lists_.end()) throw Refusal{fmt::format("%{} is no list of tensors", value.name)};
   return it->second;
 }
 
@@ -215,15 +223,18 @@ TensorId Lowering::add(Tensor t) {
 TensorId Lowering::define(std::string_view name, DType dtype, Sizes sizes, double cost,
                           std::span<const TensorId> operands, std::function<ExprId(const Index&)> element) {
   computeType(dtype);  // refuses
+  std::optional<size_t> fastest;
   for (const TensorId o : operands) {
     const Tensor& t = values_[o.index];
     cost += t.form == Tensor::Form::Inline || t.form == Tensor::Form::Shared ? t.cost : 1;
+    if (!fastest && t.fastest && t.sizes == sizes) fastest = t.fastest;
   }
   return add({.name = std::string(name),
               .dtype = dtype,
               .sizes = std::move(sizes),
               .element = std::move(element),
-              .cost = cost});
+              .cost = cost,
+              .fastest = fastest});
 }
 
 TensorId Lowering::view(TensorId of, Sizes sizes, std::function<Index(const Index&)> source) {

@@ -58,11 +58,12 @@ struct Tensor {
   loops::BufferId buffer = {};  ///< Input: the input. Otherwise the whole tensor, once somebody asked for it
   bool isNumber = false;        ///< a plain number, which promotes dtypes less than a tensor
   uint32_t origin = 0;          ///< of its expressions: the number of the node that it was made for; add() sets it
+  /// The dimension along which neighbours lie side by side, where the call says so. Only speed may depend on it.
+  std::optional<size_t> fastest = {};
 };
 
-/// A list of tensors, as split and unbind make it: the pieces of `base`.
+/// A list of tensors: the pieces that split and unbind make of one, or several that were broadcast.
 struct TensorList {
-  TensorId base;
   std::function<TensorId(size_t index, const std::string& name, DType, Sizes)> piece;
 };
 
@@ -89,6 +90,7 @@ class Lowering {
   void setInteger(ValueId v, ExprId e) { integers_[v] = e; }
   void setList(ValueId v, TensorList list) { lists_[v] = std::move(list); }
   TensorId addInput(ValueId);  ///< a tensor
+  void setFastest(TensorId input, std::span<const int64_t> strides);
   void addIntegerInput(ValueId);
   /// dtype and sizes of a value; refuses one of which they are not known.
   std::pair<DType, Sizes> typeOf(ValueId);

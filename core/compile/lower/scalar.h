@@ -76,6 +76,8 @@ inline Scalar sigmoid(Scalar a) { return unary(loops::Op::Sigmoid, a); }
 inline Scalar floor(Scalar a) { return unary(loops::Op::Floor, a); }
 inline Scalar truncate(Scalar a) { return unary(loops::Op::Truncate, a); }
 inline Scalar power(Scalar a, Scalar b) { return binary(loops::Op::Power, a, b); }
+/// log(sigmoid(x)), which does not overflow
+inline Scalar logSigmoid(Scalar x) { return minimum(x, 0.0) - log1p(exp(-abs(x))); }
 
 /// False for integers and bool.
 Scalar isNan(Scalar);

@@ -37,6 +37,7 @@ struct Target {
   Domain domain = {};
   std::vector<RangeId> outer = {};  ///< of the domain's
   bool isRow = false;               ///< reductions decide what is outer
+  bool isLocalToo = false;          ///< another target of its nest reads each element where it is made
 };
 
 class Scheduler {
@@ -414,6 +415,7 @@ class Scheduler {
   };
   struct NestState {
     std::set<RangeId> outer;
+    std::set<TensorId> own;  ///< targets that are locals too
     bool isRow = false;
     ExprId iterations;
     int64_t work = 1;  ///< at least, of one iteration
@@ -434,8 +436,10 @@ class Scheduler {
       collect(e, seen, found);
       for (const Request& r : found) requests[r.tensor].insert(r.index);
     };
+    for (const Target& t : targets)
+      if (t.isLocalToo) nest.own.insert(t.tensor);
     for (const Target& t : targets) {
-      values.push_back(targetValue(t, nest));
+      values.push_back(targetValue(t));
       request(values.back());
       nest.work = std::max(nest.work, workInside(t, values.back(), nest));
     }
@@ -450,7 +454,10 @@ class Scheduler {
       } else if (d.how == Decision::How::Inside) {
         for (const Index& i : indices) request(l_.definition(t, i));
       } else {
-        emitTemporary(t);
+        emitTemporary(t, [&](TensorId other) {
+          const auto at = requests.find(other);
+          return at != requests.end() && decide(other, at->second, nest).how == Decision::How::Temporary;
+        });
       }
       nest.decisions.emplace(t, std::move(d));
     }
@@ -507,8 +514,8 @@ class Scheduler {
     store.scanKind = l_[t].scanKind;
   }
 
-  ExprId targetValue(const Target& t, const NestState&) {
-    if (l_[t.tensor].form == Form::Scan && !isDirectScan(t)) return l_.at(t.tensor, t.domain.index);
+  ExprId targetValue(const Target& t) {
+    if (t.isLocalToo || (l_[t.tensor].form == Form::Scan && !isDirectScan(t))) return l_.at(t.tensor, t.domain.index);
     return valueOf(t.tensor, t.domain.index);
   }
 
@@ -516,7 +523,7 @@ class Scheduler {
     using How = Decision::How;
     const Form form = l_[t].form;
     Decision d;
-    const bool isTemporary = temporaries_.contains(t);
+    const bool isTemporary = temporaries_.contains(t) && !nest.own.contains(t);
     if (isTemporary) {
       d.how = How::Temporary;
       return d;
@@ -614,9 +621,25 @@ class Scheduler {
     return out;
   }
 
-  void emitTemporary(TensorId t) {
+  /// `isWanted`: whether the nest that asks for the tensor asks for another one's buffer, too.
+  template <class IsWanted>
+  void emitTemporary(TensorId t, IsWanted&& isWanted) {
     if (!temporaries_.insert(t).second) return;
-    emit({planned(t, l_[t].buffer)});
+    std::vector<Target> targets{planned(t, l_[t].buffer)};
+    // Where each iteration begins with a sum that is wanted, too (a mean's, for what elements are off it by), it stores
+    // that sum on the way: what is summed up is read once.
+    const std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
+    if (const TensorId first = reads.size() == 1 ? reads.begin()->tensor : TensorId();
+        first && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && isInside(*reads.begin()) &&
+        !temporaries_.contains(first) && isWanted(first)) {
+      Target also = planned(first, l_[first].buffer);
+      if (also.outer == targets.front().outer && also.domain.index == reads.begin()->index) {
+        also.isLocalToo = true;
+        temporaries_.insert(first);
+        targets.push_back(std::move(also));
+      }
+    }
+    emit(targets);
   }
 
   Lowering& l_;

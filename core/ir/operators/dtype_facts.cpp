@@ -22,10 +22,14 @@ std::optional<DType> DTypeFacts::fromProducer(const Node& n, int depth) {
     return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
   };
   const DTypeRule rule = n.op->facts->dtype;
-  if (rule == DTypeRule::Bool) return DType::Bool;
+  if (rule == DTypeRule::Bool && n.op->facts->family != OperatorFamily::Reduction) return DType::Bool;
   if (const Argument* dtype = n.findArgument("dtype"))
     if (const auto* d = dtype->as<DType>()) return *d;
   switch (rule) {
+    case DTypeRule::Bool: {
+      const auto in = tensor(0);
+      return in && *in != DType::UInt8 ? DType::Bool : in;
+    }
     case DTypeRule::First:
       return tensor(0);
     case DTypeRule::KeepsFloating: {

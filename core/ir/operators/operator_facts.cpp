@@ -92,7 +92,9 @@ constexpr OperatorFacts table[] = {
     {"aten.special_scaled_modified_bessel_k0", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary},
     {"aten.special_scaled_modified_bessel_k1", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary},
     {"aten.special_spherical_bessel_j0", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary},
-    {"aten.square", Family::Arithmetic, Shape::AsFirst, DType::First, unary | InPlaceTwin | AnyIntegers | NoMetaKernel},
+    // x ** 2: the number promotes bool.
+    {"aten.square", Family::Arithmetic, Shape::AsFirst, DType::Promotes,
+     unary | InPlaceTwin | AnyIntegers | NoMetaKernel},
     {"aten.tan", Family::Arithmetic, Shape::AsFirst, DType::KeepsFloating, unary | InPlaceTwin},
     {"aten.trunc", Family::Arithmetic, Shape::AsFirst, DType::First, unary | InPlaceTwin},
 
@@ -293,7 +295,7 @@ constexpr OperatorFacts table[] = {
     // Products
     {"aten.addbmm", Family::Product, Shape::Unknown, DType::Common, None},
     {"aten.addmm", Family::Product, Shape::Unknown, DType::Common, RowMajor},
-    {"aten.addmv", Family::Product, Shape::Unknown, DType::Common, None},
+    {"aten.addmv", Family::Product, Shape::Unknown, DType::Unknown, None},
     {"aten.baddbmm", Family::Product, Shape::Unknown, DType::Common, RowMajor},
     {"aten.bmm", Family::Product, Shape::SameRank, DType::Common, RowMajor},
     {"aten.dot", Family::Product, Shape::Unknown, DType::Common, None},

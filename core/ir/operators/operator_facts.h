@@ -132,7 +132,7 @@ enum class DTypeRule : uint8_t {
   PromotesToFloat,  ///< likewise, and integers become the default dtype
   Common,           ///< all tensors have one dtype, the result too
   Joined,           ///< of a list of tensors: their dtype where they agree
-  Bool,
+  Bool,             ///< but uint8 of a reduction of uint8 (any, all)
   Int64,
   DefaultFloat,  ///< PyTorch's default dtype
 };

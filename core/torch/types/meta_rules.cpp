@@ -135,7 +135,9 @@ MetaRule applyMetaRule(const Operator& called, const std::vector<IValue>& a, std
   }
   if (called.is(OperatorFact::NoMetaKernel)) {
     if (x.is_complex()) return MetaRule::None;  // abs of a complex number is real
-    results = {IValue(like(x, x.sizes().vec()))};
+    at::Tensor result = like(x, x.sizes().vec());
+    if (called.facts->dtype == DTypeRule::Promotes && x.scalar_type() == at::kBool) result = result.to(at::kLong);
+    results = {IValue(std::move(result))};
     return MetaRule::Done;
   }
   if (op == "embedding" && a.size() >= 2 && a[1].isTensor()) {

@@ -90,6 +90,7 @@ class Converter {
       into.assignments.back().second.focus = left.span;
     } else if (first && left.kind == Syntax::Kind::Constant && left.literal.as<std::string>()) {
       into.doc = *left.literal.as<std::string>();
+      into.docSpan = left.span;
     } else {
       into.expressions.push_back(std::move(left));  // most of them (torch.fx.wrap("f")) carry no meaning
     }
@@ -112,7 +113,10 @@ class Converter {
     for (const jit::Stmt& s : def.statements()) {
       if (first && s.kind() == jit::TK_EXPR_STMT) {
         const jit::Expr e = jit::ExprStmt(s).expr();
-        if (e.kind() == jit::TK_STRINGLITERAL) f.doc = *expression(e, 0).literal.as<std::string>();
+        if (e.kind() == jit::TK_STRINGLITERAL) {
+          f.doc = *expression(e, 0).literal.as<std::string>();
+          f.docSpan = span(e.range());
+        }
       }
       first = false;
       if (s.kind() == jit::TK_DEF)

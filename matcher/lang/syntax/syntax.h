@@ -63,6 +63,7 @@ struct ParameterSyntax {
 
 struct FunctionSyntax {
   std::string name, doc;
+  Span docSpan;
   std::vector<ParameterSyntax> parameters;
   std::vector<StatementSyntax> body;
   std::vector<FunctionSyntax> functions;  ///< defined inside: pattern and replacement of replace_pattern(…)
@@ -73,6 +74,7 @@ struct FunctionSyntax {
 
 struct ClassSyntax {
   std::string name, doc;
+  Span docSpan;
   std::vector<Syntax> bases;
   std::vector<std::pair<std::string, Syntax>> assignments;
   std::vector<Syntax> expressions;  ///< that stand alone: library("libmy_ops.so")

@@ -37,7 +37,7 @@ def run(words: "Iterable[str | os.PathLike[str]]", progress: "bool | None" = Non
     bar = Bar() if progress or (progress is None and Bar.is_watched()) else None
     variables = environment(find_library(program)) | ({"GRAFT_PROGRESS": "json"} if bar else {})
     # In a group of its own: Ctrl-C in a terminal would reach it a second time, and the second one ends it at once.
-    process = subprocess.Popen([program, *map(os.fspath, words), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    process = subprocess.Popen([program, *(os.fspath(word) for word in words), "--json"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                stderr=subprocess.PIPE, text=True, env=variables, start_new_session=True)
     try:
         said, output = _listen(process, bar.show if bar else None)
@@ -95,7 +95,7 @@ class Bar:
     @staticmethod
     def _in_notebook() -> bool:
         shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
-        return shell is not None and type(shell).__name__ == "ZMQInteractiveShell"
+        return getattr(shell, "kernel", None) is not None  # in a terminal, IPython has none
 
     @classmethod
     def is_watched(cls) -> bool:
@@ -137,5 +137,8 @@ def window() -> "str | None":
     """The program graft-gui, where there is one."""
     import shutil
 
-    beside = pathlib.Path(find_program()).resolve().parent / "graft-gui"
-    return str(beside) if beside.exists() else shutil.which("graft-gui")
+    # Beside the program in a build, beside Python where the wheel of the window is installed.
+    for folder in (pathlib.Path(find_program()).resolve().parent, pathlib.Path(sys.executable).parent):
+        if (folder / "graft-gui").exists():
+            return str(folder / "graft-gui")
+    return shutil.which("graft-gui")

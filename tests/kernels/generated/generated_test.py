@@ -169,6 +169,45 @@ graph positions {
             with self.assertRaisesRegex(RuntimeError, "inputs"):
                 generated(inputs, POINTWISE)
 
+    def test_a_probability_above_one_is_refused_as_aten_refuses_it(self):
+        program = """generated 1
+graph loss {
+  input %x : f32[4]
+  input %t : f32[4]
+  %e = aten.mul.Tensor(%x, 0.5) : f32[4]
+  %l = aten.binary_cross_entropy.default(%e, %t, None, 1) : f32[]
+  return %l
+}
+"""
+        x, t = torch.rand(4), torch.rand(4)
+        for _ in range(2):
+            self.check(generated([x, t], program)[0], torch.nn.functional.binary_cross_entropy(x * 0.5, t))
+            with self.assertRaisesRegex(RuntimeError, "between 0 and 1"):
+                generated([x + 2, t], program)
+
+    def test_group_norms_of_images_with_channels_side_by_side(self):
+        """They are added up in another order than row by row: right for one call, and for a range of sizes."""
+        program = """generated 1
+graph norm_silu {
+  input %x : f32[1,8,4,6]
+  input %w : f32[8]
+  input %b : f32[8]
+  %n = aten.group_norm.default(%x, 2, %w, %b, 1e-05, True) : f32[1,8,4,6]
+  %s = aten.silu.default(%n) : f32[1,8,4,6]
+  return %s
+}
+"""
+        for dtype in (torch.float32, torch.bfloat16):
+            w, b = torch.randn(8).to(dtype), torch.randn(8).to(dtype)
+            for sizes in ((1, 8, 4, 6), (2, 8, 17, 5), (1, 8, 40, 33), (3, 8, 1, 2), (1, 8, 4, 6)):
+                for format in (torch.channels_last, torch.contiguous_format):
+                    x = (torch.randn(sizes) * 3 + 100).to(dtype).contiguous(memory_format=format)
+                    norm = lambda *given: torch.nn.functional.silu(torch.nn.functional.group_norm(given[0], 2, *given[1:]))
+                    got, expected = generated([x, w, b], program)[0], norm(x, w, b)
+                    self.assertEqual((got.dtype, got.stride()), (dtype, expected.stride()))
+                    exact = norm(x.double(), w.double(), b.double())
+                    self.assertLessEqual((got - exact).abs().max(), 2e-4 if dtype == torch.float32 else 5e-2)
+
     def test_a_program_that_is_none_is_refused_with_a_sentence(self):
         for program, message in (("", "begins with the line"), (POINTWISE.replace("generated 1", "generated 9"), "later Graft"),
                                  (POINTWISE.replace("aten.mul.Tensor", "aten.mul_.Tensor"), "may not call"),

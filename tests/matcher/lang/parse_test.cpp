@@ -41,6 +41,41 @@ class Relu(Rule):
   CHECK(r.replacement->nodeCount() == 1);
   CHECK(f.findRule("Relu") == &f.rules[0]);
   CHECK(f.findRule("relu") == nullptr);
+  CHECK(r.cases.empty());
+}
+
+TEST_CASE("what stands deeper than a line `cases:` of a docstring is the rule's cases, not its description") {
+  const RuleFile f = parsed(R"(class Relu(Rule):
+    """Twice is once.
+
+    cases:
+        given x: f32[2]
+        matches 1
+
+            return torch.relu(torch.relu(x))
+
+    It is the same function.
+    """
+
+    def pattern(x):
+        return torch.relu(torch.relu(x))
+
+
+class None_(Rule):
+    """
+    cases:
+    nothing is indented
+    """
+
+    def pattern(x):
+        return torch.tanh(torch.tanh(x))
+)");
+  CHECK(f.rules[0].description == "Twice is once.\n\n    It is the same function.");
+  CHECK(f.rules[0].casesLine == 5);
+  CHECK(f.rules[0].cases ==
+        "        given x: f32[2]\n        matches 1\n\n            return torch.relu(torch.relu(x))\n\n");
+  CHECK(f.rules[1].cases.empty());
+  CHECK(f.rules[1].description == "\n    cases:\n    nothing is indented\n    ");
 }
 
 TEST_CASE("two bare functions are one rule named after the file") {

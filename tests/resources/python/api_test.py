@@ -111,6 +111,20 @@ class Api(unittest.TestCase):
         self.same(names["y"], self.model(self.x))
         self.same(names["model_again"](self.x), self.model(self.x))
 
+    def test_the_examples_of_graft_fx_run(self):
+        text = (SOURCE / "docs/guide/python.md").read_text()
+        blocks = re.findall(r"(?ms)^```python\n(.*?)^```$", text[text.index("## Graphs of torch.fx"):])
+        self.assertGreaterEqual(len(blocks), 3)
+        code = "\n".join(blocks).replace('recipe="Encoder"', 'recipe="Fast"')  # the rule file of this test
+        model, x = torch.nn.Sequential(torch.nn.Linear(16, 16), Plain()).eval(), self.x
+        names = {"torch": torch, "model": model, "inputs": (x,), "example_inputs": (x,), "x": x}
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", UserWarning)  # a graph that is not rewritten is told by one
+            warnings.filterwarnings("ignore", category=DeprecationWarning)
+            exec(compile(code, "docs/guide/python.md", "exec"), names)
+        self.same(names["y"], model(x))
+        self.assertTrue(pathlib.Path("model.fx").exists())
+
     def test_calls_and_results_keep_their_containers(self):
         inputs = ((self.x,), {"other": {"shift": torch.ones(16)}})
         fast = graft.optimize(self.model, inputs, rules="rules.py", recipe="Fast", seconds=0.05)

@@ -1,6 +1,8 @@
-"""Types for editors: the stubs of the operators are those of the program, and mypy finds nothing wrong in the shipped rule files."""
+"""Types for editors: the stubs of the operators are those of the program, and mypy and pyright find nothing wrong in the shipped rule
+files."""
 
 import importlib.util
+import json
 import pathlib
 import re
 import subprocess
@@ -22,6 +24,15 @@ class Stubs(unittest.TestCase):
                 self.assertIn(f"def {name}(", made)
 
 
+WRONG = """from graft import Rule, kernels
+
+
+class Wrong(Rule):
+    def pattern(x, n: int):
+        return kernels.linear(x, no_such_name, scale='a')
+"""
+
+
 @unittest.skipIf(importlib.util.find_spec("mypy") is None, "mypy is not installed")
 class Types(unittest.TestCase):
     def mypy(self, *files):
@@ -33,14 +44,34 @@ class Types(unittest.TestCase):
         self.assertGreaterEqual(len(shipped), 4)
         with tempfile.TemporaryDirectory() as folder:
             wrong = pathlib.Path(folder) / "wrong.py"
-            wrong.write_text("from graft import Rule, kernels\n\n\nclass Wrong(Rule):\n    def pattern(x, n: int):\n"
-                             "        return kernels.linear(x, no_such_name, scale='a')\n")
+            wrong.write_text(WRONG)
             run = self.mypy(*shipped, wrong)
         lines = [line for line in run.stdout.splitlines() if ": error:" in line]
         self.assertTrue(lines, run.stdout + run.stderr)
         self.assertEqual([line for line in lines if "wrong.py" not in line], [])
         self.assertIn('"no_such_name" is not defined', run.stdout)
         self.assertIn('keyword argument "scale"', run.stdout)
+
+
+# No package of requirements.txt, as it needs Node.js: run this test by a Python that has `pyright[nodejs]`.
+@unittest.skipIf(importlib.util.find_spec("pyright") is None, "pyright is not installed")
+class Pyright(unittest.TestCase):
+    def mistakes(self, *files):
+        """The file and the rule of each mistake that it finds with the settings of pyproject.toml."""
+        run = subprocess.run([sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, *files], capture_output=True,
+                             text=True, cwd=SOURCE)
+        found = json.loads(run.stdout)
+        self.assertEqual(found["summary"]["filesAnalyzed"], len(files), run.stderr)
+        return [(pathlib.Path(f["file"]).name, f.get("rule")) for f in found["generalDiagnostics"]]
+
+    def test_the_shipped_rules_have_no_mistake_and_a_wrong_one_is_found(self):
+        self.assertEqual(self.mistakes(*sorted((SOURCE / "resources/rules").glob("*.py"))), [])
+        with tempfile.TemporaryDirectory(dir=BUILD) as folder:
+            wrong = pathlib.Path(folder) / "wrong.py"
+            wrong.write_text(WRONG)
+            found = self.mistakes(wrong)
+        self.assertIn(("wrong.py", "reportUndefinedVariable"), found)
+        self.assertIn(("wrong.py", "reportCallIssue"), found)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,25 @@
-// From a case to a model that runs: weights with numbers, types inferred, inputs to run it on.
+// From a case to a model that runs (app/workbench/cases), for tests.
 #pragma once
 
-#include <stdexcept>
-
+#include "app/workbench/cases/case_model.h"
 #include "case_file.h"
 #include "core/ir/semantics.h"
+#include "core/torch/operator_library.h"
+#include "core/torch/semantics.h"
 #include "core/torch/tensors.h"
 
 namespace graft::test {
 
-template <class T>
-T take(Result<T> r) {
-  if (!r) throw std::runtime_error(r.error().format());
-  return std::move(r).value();
-}
-
 /// LibTorch's, with graft's own operators loaded.
-const Semantics& semantics();
-Graph modelOf(const Case& c);
-TensorSet inputsOf(const Case& c, const Graph& model);
+inline const Semantics& semantics() {
+  static const std::unique_ptr<Semantics> s = [] {
+    const Status loaded = loadOperatorLibrary();
+    if (!loaded) throw std::runtime_error(loaded.error().format());
+    return makeTorchSemantics();
+  }();
+  return *s;
+}
+inline Graph modelOf(const Case& c) { return take(workbench::modelOf(c, semantics())); }
+inline TensorSet inputsOf(const Case& c, const Graph& model) { return take(workbench::inputsOf(c, model)); }
 
 }  // namespace graft::test

@@ -116,6 +116,17 @@ void checkGraph(const std::string& text, const std::string& expected, const Rule
   CHECK("none " + std::string(reasonName(found.nearMisses[0].reason)) == expected);
 }
 
+/// Runs the cases of a rule's docstring, in a block that begins at that line of the page; how many there were.
+size_t runDocstring(const Rule& rule, const std::string& path, int began) {
+  std::istringstream text(rule.cases);
+  const std::vector<Case> cases = test::readCases(text, path, began + rule.casesLine - 1);
+  for (const Case& c : cases) {
+    INFO(path << ":" << c.line);
+    check(c, &rule);
+  }
+  return cases.size();
+}
+
 /// Runs the code blocks of a page; how many examples there were.
 size_t runPage(const std::string& path) {
   std::ifstream in(path);
@@ -140,6 +151,7 @@ size_t runPage(const std::string& path) {
     INFO(path << ":" << began);
     if (fence == "python") {
       rules = take(parseRuleText(block, "rules.py", semantics().operators()));
+      for (const Rule& rule : rules->rules) examples += runDocstring(rule, path, began);
     } else if (fence == "python wrong") {
       const auto parsed = parseRuleText(block, "rules.py", semantics().operators());
       REQUIRE_FALSE(parsed);

@@ -213,6 +213,7 @@ void CodePanel::ask(const QString& form, CodeText& into) {
         } else {
           text->setCode(at(kernel, "text").toString(), nodes, at(kernel, "spans").toArray());
         }
+        showEditing();
         if (text == texts_[Ptx]) tabs_->setTabVisible(Ptx, error.isEmpty() && problem.isEmpty());
         followSelection();
       });

@@ -42,7 +42,8 @@ CodeText::CodeText(Language language, const QString& name, QWidget* parent) : QW
   column->addWidget(view_);
   connect(view_, &QsciScintilla::cursorPositionChanged, this, [this](int line, int index) {
     if (filling_ || editing_ || !view_->hasFocus()) return;
-    const QString node = nodeAt(view_->positionFromLineIndex(line, index));
+    QString node = nodeAt(view_->positionFromLineIndex(line, index));
+    if (node.isEmpty()) node = firstNodeOf(line);  // beside the parts, a line stands for what it computes
     if (!node.isEmpty() && node != node_) Q_EMIT nodeClicked(node);
   });
   refreshTheme();
@@ -135,6 +136,13 @@ QString CodeText::nodeAt(int byte) const {
   const auto it =
       std::find_if(spans_.begin(), spans_.end(), [&](const Span& s) { return byte >= s.begin && byte < s.end; });
   return it == spans_.end() ? QString() : it->node;
+}
+
+QString CodeText::firstNodeOf(int line) const {
+  for (const Span& s : spans_)
+    if (view_->SendScintilla(QsciScintillaBase::SCI_LINEFROMPOSITION, static_cast<long>(s.begin)) == line)
+      return s.node;
+  return {};
 }
 
 QList<int> CodeText::linesOf(const QString& node) const {

@@ -27,6 +27,8 @@ class CodeText : public QWidget {
   void setNode(const QString& node);
   /// The node that the character at this byte computes; empty for none.
   QString nodeAt(int byte) const;
+  /// The first node of which something stands on the line, from 0; empty for none.
+  QString firstNodeOf(int line) const;
   /// The lines, from 0, on which something computes the node.
   QList<int> linesOf(const QString& node) const;
   void setEditing(bool on);

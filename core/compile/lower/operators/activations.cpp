@@ -133,7 +133,7 @@ std::vector<Entry> activationOperators() {
                      return where(x <= t, x.number(to), x);
                    };
                  }),
-      activation("log_sigmoid.default", 26, [](Scalar x) { return minimum(x, 0.0) - log1p(exp(-abs(x))); }),
+      activation("log_sigmoid.default", 26, logSigmoid),
       entry("prelu.default", lowerPrelu),
       entry("glu.default", lowerGlu),
       entry("dropout.default", [](Call& c) { lowerDropout(c, "input"); }),

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/joins.h"
 
 namespace graft::lower {
 namespace {
@@ -12,7 +12,36 @@ ExprId converted(Lowering& l, TensorId t, const Index& i, DType to) {
   return l.convert(l.scalarAt(t, i), l[t].dtype, to).id;
 }
 
+}  // namespace
+
 /// The first operand whose end along `dim` lies behind the index.
+TensorId sideBySide(Call& c, std::span<const TensorId> given, size_t dim, DType d) {
+  const std::vector<TensorId> operands(given.begin(), given.end());
+  Sizes sizes = c.sizes(operands.front());
+  std::vector<ExprId> starts{c.l.integer(0)};
+  for (const TensorId t : operands) {
+    if (c.rank(t) != sizes.size()) c.refuse("tensors of different ranks stand side by side");
+    for (size_t k = 0; k < sizes.size(); ++k)
+      if (k != dim && c.sizes(t)[k] != sizes[k]) c.refuse("tensors", "has sizes that are spelled in several ways");
+    starts.push_back(c.l.simplifier.add(starts.back(), c.sizes(t)[dim]));
+  }
+  sizes[dim] = starts.back();
+  Lowering& l = c.l;
+  return l.define(c.name(), d, sizes, 1, operands, [&l, operands, starts, dim, d](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
+    ExprId e;
+    for (size_t k = operands.size(); k-- > 0;) {
+      Index inside = i;
+      inside[dim] = s.subtract(i[dim], starts[k]);
+      const ExprId piece = converted(l, operands[k], inside, d);
+      e = e ? s.select(s.compare(Op::Less, i[dim], starts[k + 1]), piece, e) : piece;
+    }
+    return e;
+  });
+}
+
+namespace {
+
 void lowerCat(Call& c) {
   std::vector<TensorId> operands = c.tensors("tensors");
   // PyTorch skips empty tensors of one dimension.
@@ -25,26 +54,7 @@ void lowerCat(Call& c) {
   for (const TensorId t : operands)
     if (c.rank(t) != rank || rank == 0) c.refuse("tensors", "has tensors of other ranks than the result");
   const size_t dim = c.dim("dim", rank);
-  const DType d = c.resultType();
-  Sizes sizes = c.resultSizes();
-  std::vector<ExprId> starts{c.l.integer(0)};
-  for (const TensorId t : operands) starts.push_back(c.l.simplifier.add(starts.back(), c.sizes(t)[dim]));
-  for (size_t k = 0; k < rank; ++k)
-    for (const TensorId t : operands)
-      if (k != dim && c.sizes(t)[k] != sizes[k]) c.refuse("tensors", "has sizes that are spelled in several ways");
-  sizes[dim] = starts.back();
-  Lowering& l = c.l;
-  c.result(l.define(c.name(), d, sizes, 1, operands, [&l, operands, starts, dim, d](const Index& i) {
-    loops::Simplifier& s = l.simplifier;
-    ExprId e;
-    for (size_t k = operands.size(); k-- > 0;) {
-      Index inside = i;
-      inside[dim] = s.subtract(i[dim], starts[k]);
-      const ExprId piece = converted(l, operands[k], inside, d);
-      e = e ? s.select(s.compare(Op::Less, i[dim], starts[k + 1]), piece, e) : piece;
-    }
-    return e;
-  }));
+  c.result(sideBySide(c, operands, dim, c.resultType()));
 }
 
 void lowerStack(Call& c) {

@@ -1,6 +1,8 @@
 // Elements at places that other elements say. A place outside is an error of the run, as in PyTorch.
 
 #include <algorithm>
+#include <array>
+#include <limits>
 
 #include "core/compile/lower/call.h"
 #include "core/compile/lower/operators/places.h"
@@ -34,6 +36,82 @@ void lowerEmbedding(Call& c) {
                       i.pop_back();
                       return l.at(weight, {placeOf(l, l.at(indices, i), l[weight].sizes[0], false), column});
                     }));
+}
+
+constexpr int64_t mostInBags = 64, mostBagReads = 4096;
+
+/// The sum, mean or maximum of the rows of each bag: those from its offset to the next one. Where a bag ends is data,
+/// so each bag looks through all indices.
+void lowerEmbeddingBag(Call& c) {
+  const TensorId weight = c.tensor("weight"), indices = c.tensor("indices"), offsets = c.tensor("offsets");
+  const DType d = c.floatingType();
+  if (c.rank(weight) != 2 || c.type(weight) != d) c.refuse("weight", "is no table of the result's dtype");
+  requireIndices(c, indices, "indices");
+  requireIndices(c, offsets, "offsets");
+  if (c.rank(indices) != 1 || c.rank(offsets) != 1) c.refuse("indices", "has other than one dimension");
+  for (size_t k = 1; k < c.node.outputs.size(); ++k)
+    if (!c.l.graph.isUnused(c.node.outputs[k])) c.refuse("more than its bags is read");
+  Lowering& l = c.l;
+  const Sizes sizes = c.resultOfRank(2);
+  const auto count = l.findNumber(c.sizes(indices)[0]), bags = l.findNumber(sizes[0]);
+  if (!count || !bags) c.refuse("indices", "has a number that varies");
+  if (*count > mostInBags || *count * *bags > mostBagReads)
+    c.refuse("indices", "has more places than are worth looking through for each bag");
+  const int64_t mode = c.integer("mode");
+  if (mode < 0 || mode > 2) c.refuse("mode", "is none that PyTorch has");
+  std::optional<TensorId> scale;
+  if (c.has("per_sample_weights")) scale = c.tensor("per_sample_weights");
+  std::optional<int64_t> padding;
+  const auto rows = l.findNumber(c.sizes(weight)[0]);
+  if (c.node.findArgument("padding_idx") && c.has("padding_idx")) {
+    padding = c.integer("padding_idx");
+    if (*padding < 0 && !rows) c.refuse("padding_idx", "counts from an end that varies");
+    if (*padding < 0) *padding += *rows;
+  }
+  const int64_t last = c.flag("include_last_offset") ? *bags : *bags - 1;
+  l.repeat(weight);
+  c.traits.repeatsReads = true;
+  const auto place = [&l, indices](ExprId k) {
+    return l.simplifier.simplify(l.pool().cast(l.at(indices, {k}), DType::Int64));
+  };
+  const auto isIn = [&l, offsets, place, padding, n = *count, last](ExprId bag, ExprId k) {
+    loops::Simplifier& s = l.simplifier;
+    const auto offset = [&](ExprId at) {
+      // The first one has to be 0, and none lies behind the indices.
+      const ExprId most = s.select(s.compare(Op::Equal, at, l.integer(0)), l.integer(1), l.integer(n + 1));
+      return l.pool().checkedIndex(s.simplify(l.pool().cast(l.at(offsets, {at}), DType::Int64)), most);
+    };
+    const ExprId next = s.add(bag, l.integer(1));
+    const ExprId hasNext = s.compare(Op::LessEqual, next, l.integer(last));
+    const ExprId end = s.select(hasNext, offset(s.minimum(next, l.integer(last))), l.integer(n));
+    ExprId in = s.logicalAnd(s.compare(Op::LessEqual, offset(bag), k), s.compare(Op::Less, k, end));
+    if (padding) in = s.logicalAnd(in, s.compare(Op::NotEqual, place(k), l.integer(*padding)));
+    return in;
+  };
+  const double lowest = -std::numeric_limits<double>::infinity();
+  const ReduceKind kind = mode == 2 ? ReduceKind::Maximum : ReduceKind::Sum;
+  const TensorId all =
+      c.combined(kind, d, sizes, {l.integer(*count)},
+                 [&l, weight, scale, place, isIn, kind, lowest](const Index& i, const Index& k) {
+                   Scalar row = l.scalarAt(weight, {placeOf(l, place(k[0]), l[weight].sizes[0], false), i[1]});
+                   if (scale) row = row * l.convert(l.scalarAt(*scale, {k[0]}), l[*scale].dtype, l[weight].dtype);
+                   const ExprId none = l.constant(l[weight].dtype, kind == ReduceKind::Maximum ? lowest : 0);
+                   return l.simplifier.select(isIn(i[0], k[0]), row.id, none);
+                 });
+  if (mode == 0) {
+    c.result(all);
+    return;
+  }
+  const TensorId counts = c.combined(ReduceKind::Sum, DType::Int64, {sizes[0]}, {l.integer(*count)},
+                                     [&l, isIn](const Index& i, const Index& k) {
+                                       return l.simplifier.select(isIn(i[0], k[0]), l.integer(1), l.integer(0));
+                                     });
+  const std::array operands{all, counts};
+  c.result(l.define(c.name(), d, sizes, 4, operands, [&l, all, counts, mode](const Index& i) {
+    const Scalar n = l.scalarAt(counts, {i[0]}), value = l.scalarAt(all, i);
+    if (mode == 2) return where(n > 0.0, value, value.number(0)).id;
+    return (value / l.convert(maximum(n, 1.0), DType::Int64, value.dtype())).id;
+  }));
 }
 
 void lowerIndexSelect(Call& c) {
@@ -161,6 +239,8 @@ std::vector<Entry> lookupOperators() {
   };
   return {
       {"aten.embedding.default", Kind::Gather, repeating(lowerEmbedding)},
+      {"aten.embedding_bag.default", Kind::Gather, lowerEmbeddingBag},
+      {"aten.embedding_bag.padding_idx", Kind::Gather, lowerEmbeddingBag},
       {"aten.index_select.default", Kind::Gather, repeating(lowerIndexSelect)},
       {"aten.gather.default", Kind::Gather, repeating([](Call& c) { lowerGather(c, "index"); })},
       {"aten.take_along_dim.default", Kind::Gather, repeating([](Call& c) { lowerGather(c, "indices"); })},

@@ -10,12 +10,6 @@
 namespace graft::lower {
 namespace {
 
-DType floatingResult(Call& c) {
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
-  return d;
-}
-
 /// y * weight + bias, each where it is given, broadcast to y.
 TensorId scaled(Call& c, TensorId y, std::optional<TensorId> weight, std::optional<TensorId> bias, DType gives) {
   Lowering& l = c.l;
@@ -62,7 +56,7 @@ std::vector<size_t> lastDims(Call& c, TensorId x) {
 }
 
 void lowerLayerNorm(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const TensorId x = c.widened(c.tensor("input"), d);
   const std::vector<size_t> dims = lastDims(c, x);
   const Statistics s = statisticsOf(c.l, x, dims, 0);
@@ -75,7 +69,7 @@ void lowerLayerNorm(Call& c) {
 }
 
 void lowerRmsNorm(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const TensorId x = c.widened(c.tensor("input"), d);
   const std::vector<size_t> dims = lastDims(c, x);
   // Without a number, the smallest step from 1 in what ATen computes in.
@@ -104,11 +98,85 @@ std::optional<TensorId> byChannel(Call& c, std::string_view parameter, size_t ra
 struct Grouped {
   TensorId normalized, mean, rstd;
 };
+
+/// Statistics of groups of channels, (batch, groups), of an x that is (batch, places …, channels) and lies so in
+/// memory. Vectors hold the channels of all groups. Each row of places has a mean of its own, and the squares of what
+/// its elements are off by: x is read from memory once. Then rows and channels of a group are joined, as Chan, Golub
+/// and LeVeque do (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
+Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each) {
+  Lowering& l = c.l;
+  const DType d = c.type(x);
+  std::vector<size_t> places;
+  for (size_t k = 2; k + 1 < c.rank(x); ++k) places.push_back(k);
+  const ExprId inRow = countOf(l, x, places);
+  const auto counted = [&l](ExprId n, Scalar like) { return l.convert(l.scalar(n), DType::Int64, like.dtype()); };
+  const TensorId sums = l.reduce(ReduceKind::Sum, x, places, false);
+  const TensorId means = mapped(
+      l, sums, 1, d, [=](Scalar s) { return s / counted(inRow, s); }, "row_mean");
+  const std::array read{x, means};
+  const TensorId squares = l.define("square", d, Sizes(c.sizes(x)), 2, read, [&l, x, means](const Index& i) {
+    const Scalar off = l.scalarAt(x, i) - l.scalarAt(means, {i[0], i[1], i.back()});
+    return (off * off).id;
+  });
+  const TensorId spreads = l.reduce(ReduceKind::Sum, squares, places, false);
+
+  const Sizes grouped{c.sizes(x)[0], c.sizes(x)[1], l.integer(groups), l.integer(each)};
+  const std::array<size_t, 2> rows{1, 3};
+  const ExprId count = l.simplifier.multiply(inRow, l.simplifier.multiply(grouped[1], grouped[3]));
+  const auto divided = [=](Scalar s) { return s / counted(count, s); };
+  const TensorId mean =
+      mapped(l, l.reduce(ReduceKind::Sum, c.reshaped(sums, grouped), rows, false), 1, d, divided, "mean");
+  const std::array parts{spreads, means, mean};
+  const TensorId joined = l.define("spread", d, grouped, 4, parts, [=, &l](const Index& i) {
+    const Index row{i[0], i[1], l.simplifier.add(l.simplifier.multiply(i[2], l.integer(each)), i[3])};
+    const Scalar off = l.scalarAt(means, row) - l.scalarAt(mean, {i[0], i[2]});
+    return (l.scalarAt(spreads, row) + counted(inRow, off) * off * off).id;
+  });
+  return {mean, mapped(l, l.reduce(ReduceKind::Sum, joined, rows, false), 1, d, divided, "variance")};
+}
+
+/// (batch, groups) as (batch, 1 …, channels), with a buffer, so that vectors read it as they read the channels.
+TensorId spreadOverChannels(Lowering& l, TensorId of, const Sizes& like, int64_t each) {
+  Sizes sizes(like.size(), l.integer(1));
+  sizes.front() = like.front();
+  sizes.back() = like.back();
+  return l.add({.name = l[of].name,
+                .dtype = l[of].dtype,
+                .sizes = std::move(sizes),
+                .element =
+                    [&l, of, each](const Index& i) {
+                      return l.at(of, {i.front(), l.simplifier.floorDivide(i.back(), l.integer(each))});
+                    },
+                .form = Tensor::Form::Repeated,
+                .cost = cheapCost + 1});
+}
+
+/// The same for images whose channels lie side by side: a vector along a row of places would be a gather.
+Grouped normalizedAlongChannels(Call& c, TensorId image, int64_t groups, int64_t each, double eps) {
+  Lowering& l = c.l;
+  const size_t rank = c.rank(image);
+  std::vector<size_t> order{0}, back{0, rank - 1};
+  for (size_t d = 2; d < rank; ++d) {
+    order.push_back(d);
+    back.push_back(d - 1);
+  }
+  order.push_back(1);
+  const TensorId x = c.permuted(image, order);
+  l.repeat(x);
+  const Sizes sizes = c.sizes(x);
+  const Statistics s = statisticsOfGroups(c, x, groups, each);
+  const TensorId centre = spreadOverChannels(l, s.mean, sizes, each);
+  const TensorId rstd = inverseDeviation(l, s.variance, eps);
+  const TensorId y = centred(l, x, centre, spreadOverChannels(l, rstd, sizes, each), l[image].dtype);
+  return {c.permuted(y, back), s.mean, rstd};
+}
+
 Grouped normalizedInGroups(Call& c, TensorId x, int64_t groups, double eps) {
   Lowering& l = c.l;
   const Sizes sizes = c.sizes(x);
   const auto channels = l.findNumber(sizes[1]);
   if (!channels || groups < 1 || *channels % groups != 0) c.refuse("the number of channels is not known");
+  if (l[x].fastest == 1 && sizes.size() >= 4) return normalizedAlongChannels(c, x, groups, *channels / groups, eps);
   Sizes apart{sizes[0], l.integer(groups), l.integer(*channels / groups)};
   apart.insert(apart.end(), sizes.begin() + 2, sizes.end());
   l.share(x);
@@ -121,7 +189,7 @@ Grouped normalizedInGroups(Call& c, TensorId x, int64_t groups, double eps) {
 }
 
 void lowerGroupNorm(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const bool isNative = c.node.findArgument("group") != nullptr;  // aten.native_group_norm
   const TensorId x = c.widened(c.tensor("input"), d);
   const size_t rank = c.rank(x);
@@ -162,7 +230,7 @@ TensorId normalizedInBatch(Call& c, TensorId x, DType d) {
 }
 
 void lowerBatchNorm(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const TensorId x = c.tensor("input");
   const size_t rank = c.rank(x);
   if (rank < 2) c.refuse("input", "has no channels");
@@ -174,7 +242,7 @@ void lowerBatchNorm(Call& c) {
 }
 
 void lowerInstanceNorm(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const TensorId x = c.widened(c.tensor("input"), d);
   const size_t rank = c.rank(x);
   if (rank < 3) c.refuse("input", "has no places");
@@ -198,7 +266,7 @@ void lowerInstanceNorm(Call& c) {
 
 /// g * v / |v|, the length over all dimensions but one; -1: over all.
 void lowerWeightNorm(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const TensorId v = c.tensor("v"), g = c.tensor("g");
   if (c.type(v) != d || c.type(g) != d) c.refuse("v", "has another dtype");
   const int64_t kept = c.integer("dim");
@@ -221,17 +289,14 @@ std::array<TensorId, 2> bothExpanded(Call& c, DType d) {
   std::array<TensorId, 2> out{c.widened(c.tensor("x1"), d), c.widened(c.tensor("x2"), d)};
   const size_t rank = c.rank(out[0]);
   if (c.rank(out[1]) > rank) c.refuse("x2", "has more dimensions than x1");
-  Sizes common(rank, c.l.integer(1));
-  for (const TensorId t : out)
-    for (size_t k = 0; k < c.rank(t); ++k)
-      if (ExprId& size = common[rank - c.rank(t) + k]; c.l.isOne(size)) size = c.sizes(t)[k];
+  const Sizes common = c.commonSizes(out);
   for (TensorId& t : out)
     if (c.sizes(t) != common) t = c.expanded(t, common);
   return out;
 }
 
 void lowerCosineSimilarity(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const double eps = c.number("eps");
   const auto [x, y] = bothExpanded(c, d);
   const std::array dims{c.dimOf(x, "dim")};
@@ -253,7 +318,7 @@ void lowerCosineSimilarity(Call& c) {
 
 /// The length of x1 - x2 + eps along the last dimension.
 void lowerPairwiseDistance(Call& c) {
-  const DType d = floatingResult(c);
+  const DType d = c.floatingType();
   const double p = c.number("p"), eps = c.number("eps");
   if (p != 1 && p != 2) c.refuse("p", "is neither 1 nor 2");
   const auto [x, y] = bothExpanded(c, d);

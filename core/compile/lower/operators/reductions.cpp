@@ -60,6 +60,16 @@ Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, d
   return {mean, variance};
 }
 
+TensorId logSoftmaxOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
+  const DType d = l[x].dtype;
+  l.share(x);
+  const TensorId greatest = l.reduce(ReduceKind::Maximum, x, dims, true);
+  const TensorId off = mappedWith(l, x, greatest, 1, d, [](Scalar v, Scalar m) { return v - m; });
+  const TensorId powers = mapped(l, off, 12, d, [](Scalar v) { return exp(v); });
+  const TensorId sum = mapped(l, l.reduce(ReduceKind::Sum, powers, dims, true), 12, d, [](Scalar s) { return log(s); });
+  return mappedWith(l, off, sum, 1, d, [](Scalar v, Scalar s) { return v - s; });
+}
+
 namespace {
 
 std::vector<int64_t> asNumbers(std::span<const size_t> dims) { return {dims.begin(), dims.end()}; }
@@ -102,8 +112,7 @@ void lowerSimple(Call& c, ReduceKind kind) {
 }
 
 void lowerMean(Call& c) {
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const DType d = c.floatingType();
   const TensorId x = operandAs(c, d);
   const std::vector<size_t> dims = reducedDims(c, x);
   c.result(squeezed(c, meanOf(c.l, x, dims), dims, keepsDims(c)));
@@ -180,8 +189,7 @@ void lowerVariance(Call& c, bool isDeviation, bool withMean) {
 }
 
 void lowerVectorNorm(Call& c) {
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const DType d = c.floatingType();
   const TensorId x = operandAs(c, d);
   const std::vector<size_t> dims = reducedDims(c, x);
   const double order = c.number(c.node.findArgument("ord") ? "ord" : "p");
@@ -208,8 +216,7 @@ void lowerVectorNorm(Call& c) {
 }
 
 void lowerLogSumExp(Call& c) {
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const DType d = c.floatingType();
   const TensorId x = operandAs(c, d);
   const std::vector<size_t> dims = reducedDims(c, x);
   Lowering& l = c.l;
@@ -224,22 +231,17 @@ void lowerLogSumExp(Call& c) {
 }
 
 void lowerSoftmax(Call& c, bool isLog) {
-  const DType d = c.resultType();
-  if (!isFloatingPoint(d)) c.refuse("the result is no floating number");
+  const DType d = c.floatingType();
   const TensorId x = operandAs(c, d);
   const std::vector<size_t> dims = c.rank(x) == 0 ? std::vector<size_t>() : std::vector{c.dim("dim", c.rank(x))};
   c.traits.reducedDims = asNumbers(dims);
   Lowering& l = c.l;
   l.share(x);
-  const TensorId greatest = l.reduce(ReduceKind::Maximum, x, dims, true);
   if (isLog) {
-    const TensorId off = mappedWith(l, x, greatest, 1, d, [](Scalar v, Scalar m) { return v - m; });
-    const TensorId powers = mapped(l, off, 12, d, [](Scalar v) { return exp(v); });
-    const TensorId sum =
-        mapped(l, l.reduce(ReduceKind::Sum, powers, dims, true), 12, d, [](Scalar s) { return log(s); });
-    c.result(mappedWith(l, off, sum, 1, d, [](Scalar v, Scalar s) { return v - s; }));
+    c.result(logSoftmaxOf(l, x, dims));
     return;
   }
+  const TensorId greatest = l.reduce(ReduceKind::Maximum, x, dims, true);
   const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return exp(v - m); });
   l.share(powers);
   // One division for each row: the error of a product with the inverse is 1.5 units in the last place, not 0.5.

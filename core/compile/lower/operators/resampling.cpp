@@ -195,6 +195,85 @@ void lowerInterpolation(Call& c, size_t n, Taps tapsOf, double cost) {
                     }));
 }
 
+// With antialiasing: a window as wide as the step from one place to the next, so that no element is passed over ------
+
+/// How far a filter reaches, in steps of the coarser side, and its weight at a distance.
+struct Filter {
+  double reach;
+  Scalar (*weight)(Scalar);
+};
+
+Scalar triangle(Scalar x) { return maximum(1.0 - abs(x), 0.0); }
+
+/// Keys' cubic with a = -0.5.
+Scalar cubic(Scalar x) {
+  constexpr double a = -0.5;
+  const Scalar d = abs(x);
+  const Scalar near = ((a + 2) * d - (a + 3)) * d * d + 1.0, far = ((a * d - 5 * a) * d + 8 * a) * d - 4 * a;
+  return where(d < 1.0, near, where(d < 2.0, far, d.number(0)));
+}
+
+/// The elements that place `at` reads: from `first` on, `count` of them.
+struct Reach {
+  Scalar centre;
+  ExprId first, count;
+};
+Reach reachOf(Lowering& l, const Axis& a, double support, ExprId at, DType compute) {
+  loops::Simplifier& s = l.simplifier;
+  const Scalar centre = (l.scalar(at).to(compute) + 0.5) * a.scale;
+  // Whole numbers towards 0, which is what PyTorch's cast of a negative number gives, too.
+  const auto bound = [&](Scalar x) { return x.to(DType::Int64).id; };
+  const ExprId first = s.maximum(bound(centre - support + 0.5), l.integer(0));
+  const ExprId end = s.minimum(bound(centre + support + 0.5), l.integer(a.in));
+  return {centre, first, s.subtract(end, first)};
+}
+
+/// x resampled along one dimension: the weighted sum of each window over the sum of its weights.
+TensorId filtered(Call& c, TensorId x, size_t dim, const Axis& a, const Filter& filter) {
+  Lowering& l = c.l;
+  const DType d = c.type(x), compute = computeType(d);
+  const double support = a.scale >= 1 ? filter.reach * a.scale : filter.reach;
+  const double inverse = a.scale >= 1 ? 1 / a.scale : 1;
+  const auto longest = static_cast<int64_t>(std::ceil(support)) * 2 + 1;
+  Sizes sizes = c.sizes(x);
+  sizes[dim] = l.integer(a.out);
+  l.repeat(x);
+  // What `f` makes of the weight of tap k of place i, and of the place that it reads; 0 behind the window.
+  const auto tap = [&l, a, support, inverse, filter, compute](
+                       ExprId at, ExprId k, const std::function<Scalar(Scalar weight, ExprId place)>& f) {
+    loops::Simplifier& s = l.simplifier;
+    const Reach r = reachOf(l, a, support, at, compute);
+    const ExprId place = s.add(r.first, k);
+    const Scalar weight = filter.weight((l.scalar(place).to(compute) - r.centre + 0.5) * inverse);
+    const Scalar value = f(weight, clampedPlace(l, place, a.in));
+    return s.select(s.compare(Op::Less, k, r.count), value.id, value.number(0).id);
+  };
+  const std::vector<ExprId> window{l.integer(longest)};
+  const TensorId sum = c.combined(ReduceKind::Sum, d, sizes, window, [&l, x, dim, tap](Index i, const Index& k) {
+    return tap(i[dim], k[0], [&](Scalar weight, ExprId place) {
+      i[dim] = place;
+      return weight * l.scalarAt(x, i);
+    });
+  });
+  const TensorId weights =
+      c.combined(ReduceKind::Sum, d, {l.integer(a.out)}, window,
+                 [tap](const Index& i, const Index& k) { return tap(i[0], k[0], [](Scalar w, ExprId) { return w; }); });
+  const std::array operands{sum, weights};
+  return l.define(c.name(), d, sizes, 4, operands, [&l, sum, weights, dim](const Index& i) {
+    return (l.scalarAt(sum, i) / l.scalarAt(weights, {i[dim]})).id;
+  });
+}
+
+/// Along the width first, then along the height.
+void lowerAntialiased(Call& c, const Filter& filter) {
+  TensorId x = resampled(c, 2);
+  const std::vector<Axis> axes = axesOf(c, x, 2);
+  c.traits.repeatsReads = true;
+  for (size_t k = 2; k-- > 0;)
+    if (!axes[k].isSame()) x = filtered(c, x, k + 2, axes[k], filter);
+  c.result(x);
+}
+
 /// What grid_sample reads where a place is outside.
 enum class Outside : int64_t { Zeros, Border, Reflection };
 
@@ -342,6 +421,10 @@ std::vector<Entry> resamplingOperators() {
   }
   for (const char* name : {"upsample_bicubic2d.default", "upsample_bicubic2d.vec"})
     window(name, [](Call& c) { lowerInterpolation(c, 2, cubicTaps, 90); });
+  for (const char* overload : {".default", ".vec"}) {
+    window(std::string("_upsample_bilinear2d_aa") + overload, [](Call& c) { lowerAntialiased(c, {1, triangle}); });
+    window(std::string("_upsample_bicubic2d_aa") + overload, [](Call& c) { lowerAntialiased(c, {2, cubic}); });
+  }
   out.push_back({"aten.affine_grid_generator.default", Kind::Pointwise, lowerAffineGrid});
   window("grid_sampler.default", lowerGridSampler);
   window("grid_sampler_2d.default", lowerGridSampler);

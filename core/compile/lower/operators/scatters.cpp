@@ -168,6 +168,16 @@ TensorId accumulated(Call& c, TensorId x, const Writes& w, Combine how, bool inc
                   });
 }
 
+Combine combineOf(Call& c) {
+  const std::string_view how = c.text("reduce");
+  if (how == "sum" || how == "add") return Combine::Sum;
+  if (how == "prod" || how == "multiply") return Combine::Product;
+  if (how == "mean") return Combine::Mean;
+  if (how == "amax") return Combine::Maximum;
+  if (how == "amin") return Combine::Minimum;
+  c.refuse("reduce", "is none that PyTorch has");
+}
+
 // Along one dimension, at places that a vector says -----------------------------------------------------------------
 
 Writes writesAlong(Call& c, TensorId x, bool wraps) {
@@ -237,6 +247,13 @@ void lowerIndexAdd(Call& c) {
   c.result(accumulated(c, x, w, Combine::Sum, true));
 }
 
+void lowerIndexReduce(Call& c) {
+  const TensorId x = c.tensor("self");
+  Writes w = writesAlong(c, x, false);
+  setSource(c, x, w);
+  c.result(accumulated(c, x, w, combineOf(c), c.flag("include_self")));
+}
+
 // Along one dimension, each row at places of its own ------------------------------------------------------------------
 
 Writes writesOfRows(Call& c, TensorId x) {
@@ -299,16 +316,6 @@ void setRows(Call& c, TensorId x, Writes& w) {
     i[dim] = k[0];
     return l.at(src, i);
   };
-}
-
-Combine combineOf(Call& c) {
-  const std::string_view how = c.text("reduce");
-  if (how == "sum" || how == "add") return Combine::Sum;
-  if (how == "prod" || how == "multiply") return Combine::Product;
-  if (how == "mean") return Combine::Mean;
-  if (how == "amax") return Combine::Maximum;
-  if (how == "amin") return Combine::Minimum;
-  c.refuse("reduce", "is none that PyTorch has");
 }
 
 void lowerScatter(Call& c, bool adds) {
@@ -458,6 +465,7 @@ std::vector<Entry> scatterOperators() {
       {"aten.index_fill.int_Scalar", Kind::Pointwise, lowerIndexFill},
       {"aten.index_fill.int_Tensor", Kind::Pointwise, lowerIndexFill},
       {"aten.index_add.default", Kind::Pointwise, lowerIndexAdd},
+      {"aten.index_reduce.default", Kind::Pointwise, lowerIndexReduce},
       {"aten.index_put.default", Kind::Pointwise, lowerIndexPut},
       {"aten.scatter.src", Kind::Reduction, [](Call& c) { lowerScatter(c, false); }},
       {"aten.scatter.value", Kind::Reduction, [](Call& c) { lowerScatter(c, false); }},

@@ -30,4 +30,6 @@ struct Statistics {
 /// In two passes, as ATen's: the mean first. Divides by the count less `correction`.
 Statistics statisticsOf(Lowering&, TensorId x, std::span<const size_t> dims, double correction);
 
+TensorId logSoftmaxOf(Lowering&, TensorId x, std::span<const size_t> dims);
+
 }  // namespace graft::lower

@@ -357,15 +357,14 @@ void lowerDiagonalEmbedding(Call& c) {
 /// Pieces of `base` along `dim`, the k-th from start(k) on.
 void setPieces(Call& c, TensorId base, size_t dim, std::function<ExprId(size_t)> start) {
   Lowering& l = c.l;
-  l.setList(c.output(),
-            {base, [&l, base, dim, start = std::move(start)](size_t k, const std::string&, DType, Sizes sizes) {
-               if (sizes.size() != l[base].sizes.size()) throw Refusal{"a piece has another number of dimensions"};
-               const ExprId first = start(k);
-               return l.view(base, std::move(sizes), [&l, dim, first](Index i) {
-                 i[dim] = l.simplifier.add(first, i[dim]);
-                 return i;
-               });
-             }});
+  l.setList(c.output(), {[&l, base, dim, start = std::move(start)](size_t k, const std::string&, DType, Sizes sizes) {
+              if (sizes.size() != l[base].sizes.size()) throw Refusal{"a piece has another number of dimensions"};
+              const ExprId first = start(k);
+              return l.view(base, std::move(sizes), [&l, dim, first](Index i) {
+                i[dim] = l.simplifier.add(first, i[dim]);
+                return i;
+              });
+            }});
 }
 
 void lowerSplit(Call& c) {
@@ -433,11 +432,42 @@ void lowerUnbind(Call& c) {
   const TensorId x = c.tensor("self");
   const size_t dim = c.dimOf(x, "dim");
   Lowering& l = c.l;
-  l.setList(c.output(), {x, [&l, x, dim](size_t k, const std::string&, DType, Sizes sizes) {
-                           if (sizes.size() + 1 != l[x].sizes.size())
-                             throw Refusal{"a piece has another number of dimensions"};
-                           return selected(l, x, dim, l.integer(static_cast<int64_t>(k)), std::move(sizes));
-                         }});
+  l.setList(c.output(), {[&l, x, dim](size_t k, const std::string&, DType, Sizes sizes) {
+              if (sizes.size() + 1 != l[x].sizes.size()) throw Refusal{"a piece has another number of dimensions"};
+              return selected(l, x, dim, l.integer(static_cast<int64_t>(k)), std::move(sizes));
+            }});
+}
+
+void setTensors(Call& c, std::vector<TensorId> tensors) {
+  c.l.setList(c.output(), {[tensors = std::move(tensors)](size_t k, const std::string&, DType, const Sizes&) {
+                if (k >= tensors.size()) throw Refusal{"it takes a tensor that is not there"};
+                return tensors[k];
+              }});
+}
+
+void lowerBroadcastTensors(Call& c) {
+  std::vector<TensorId> tensors = c.tensors("tensors");
+  const Sizes common = c.commonSizes(tensors);
+  for (TensorId& t : tensors) t = c.expanded(t, common);
+  setTensors(c, std::move(tensors));
+}
+
+/// Each vector along a dimension of its own; with "xy", the first two dimensions change places.
+void lowerMeshgrid(Call& c) {
+  std::vector<TensorId> tensors = c.tensors("tensors");
+  const bool swaps = c.node.findArgument("indexing") && c.text("indexing") == "xy" && tensors.size() > 1;
+  const auto dimOf = [swaps](size_t k) { return swaps && k < 2 ? 1 - k : k; };
+  Sizes sizes(tensors.size(), c.l.integer(1));
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    if (c.rank(tensors[k]) > 1) c.refuse("tensors", "has other than vectors");
+    if (c.rank(tensors[k]) == 1) sizes[dimOf(k)] = c.sizes(tensors[k])[0];
+  }
+  for (size_t k = 0; k < tensors.size(); ++k) {
+    Sizes along(sizes.size(), c.l.integer(1));
+    along[dimOf(k)] = sizes[dimOf(k)];
+    tensors[k] = c.expanded(c.reshaped(tensors[k], std::move(along)), sizes);
+  }
+  setTensors(c, std::move(tensors));
 }
 
 void lowerGetItem(Call& c) {
@@ -491,6 +521,9 @@ std::vector<Entry> viewOperators() {
   view("rot90.default", lowerQuarterTurns);
   view("diag_embed.default", lowerDiagonalEmbedding);
   view("unbind.int", lowerUnbind);
+  view("broadcast_tensors.default", lowerBroadcastTensors);
+  view("meshgrid.default", lowerMeshgrid);
+  view("meshgrid.indexing", lowerMeshgrid);
   out.push_back({"prim.getitem", Kind::View, lowerGetItem});
   return out;
 }

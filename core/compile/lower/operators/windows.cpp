@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/compile/lower/call.h"
+#include "core/compile/lower/operators/joins.h"
 #include "core/compile/lower/operators/statistics.h"
 
 namespace graft::lower {
@@ -348,17 +349,20 @@ void lowerFold(Call& c) {
       }));
 }
 
-/// The differences of neighbours.
+/// The differences of neighbours, and of what stands before and behind them.
 void lowerDiff(Call& c) {
-  const TensorId x = c.tensor("self");
-  c.requireType(x);
+  TensorId x = c.tensor("self");
   const DType d = c.resultType();
   if (c.integer("n") != 1) c.refuse("n", "is not 1");
-  if (c.has("prepend") || c.has("append")) c.refuse("prepend", "is given");
   if (d == DType::Bool) c.refuse("self", "is bool");
   const size_t dim = c.dimOf(x, "dim");
   const Sizes sizes = c.resultOfRank(c.rank(x));
   Lowering& l = c.l;
+  std::vector<TensorId> pieces{x};
+  if (c.has("prepend")) pieces.insert(pieces.begin(), c.tensor("prepend"));
+  if (c.has("append")) pieces.push_back(c.tensor("append"));
+  if (pieces.size() > 1) x = sideBySide(c, pieces, dim, d);
+  c.requireType(x);
   c.result(l.define(c.name(), d, sizes, 1, std::span(&x, 1), [&l, x, dim](Index i) {
     const Scalar here = l.scalarAt(x, i);
     i[dim] = l.simplifier.add(i[dim], l.integer(1));

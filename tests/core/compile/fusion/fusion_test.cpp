@@ -3,6 +3,8 @@
 
 #include "core/compile/fusion/product_split.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -94,6 +96,49 @@ TEST_CASE("two that a third separates are not merged: it would have to run in be
   REQUIRE(d);
   CHECK_FALSE(d->isLegal);
   CHECK(d->why.find("between them") != std::string::npos);
+}
+
+TEST_CASE("an item of a list of several tensors is a view of its own operand, and the group waits for all of them") {
+  OperatorSet operators;
+  for (const char* name : {"aten.relu.default", "aten.tanh.default", "aten.matmul.default", "aten.view.default"})
+    operators.add(testOperators().find(name));
+  operators.add(*parseSchema("aten::meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]"));
+  auto item = std::make_shared<Operator>(**parseSchema("prim::getitem(Tensor[] list, int index) -> Tensor"));
+  item->name = "prim.getitem";  // the language's own has no overload
+  operators.add(std::move(item));
+  const char* text = R"(graph g {{
+  input %x : f32[64]
+  input %y : f32[32]
+  %a = aten.relu.default(%x) : f32[64]
+  %m = aten.matmul.default(%a, %x) : f32[]
+  %r = aten.view.default(%m, [1]) : f32[1]
+  %l = aten.meshgrid.indexing([%a, {}], indexing="ij") : list[tensor]
+  %i = prim.getitem(%l, 0) : f32[64,{}]
+  %e = aten.tanh.default(%i) : f32[64,{}]
+  return %e, %r
+}})";
+  const Graph apart = graphOf(fmt::format(fmt::runtime(text), "%y", 32, 32), operators);
+  FusionPlan plan = planFusion(apart);
+  REQUIRE(findDecision(plan, "a", "e"));
+  CHECK(findDecision(plan, "a", "e")->why.find("read elsewhere too") != std::string::npos);
+  // The other operand follows from the first node through a product: the group cannot wait for itself.
+  const Graph through = graphOf(fmt::format(fmt::runtime(text), "%r", 1, 1), operators);
+  plan = planFusion(through);
+  CHECK(plan.groups.empty());
+  REQUIRE(findDecision(plan, "a", "e"));
+  CHECK(findDecision(plan, "a", "e")->why.find("between them") != std::string::npos);
+  // Read by nobody else, it is merged.
+  const Graph alone = graphOf(R"(graph g {
+  input %x : f32[64]
+  input %y : f32[32]
+  %a = aten.relu.default(%x) : f32[64]
+  %l = aten.meshgrid.indexing([%a, %y], indexing="ij") : list[tensor]
+  %i = prim.getitem(%l, 0) : f32[64,32]
+  %e = aten.tanh.default(%i) : f32[64,32]
+  return %e
+})",
+                              operators);
+  CHECK(groupsOf(alone) == std::vector<Names>{{"a", "l", "i", "e"}});
 }
 
 TEST_CASE("views between two operators become part of the kernel, and those behind it stay") {

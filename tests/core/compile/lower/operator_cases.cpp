@@ -64,8 +64,8 @@ std::vector<OperatorCase> readOperatorCases() {
     std::string head = trimmed(line.substr(0, bar));
     for (bool again = true; again;) {
       again = false;
-      for (const auto& [word, flag] :
-           {std::pair{"finite", &c.finite}, std::pair{"any", &c.anySize}, std::pair{"contiguous", &c.contiguous}})
+      for (const auto& [word, flag] : {std::pair{"finite", &c.finite}, std::pair{"any", &c.anySize},
+                                       std::pair{"contiguous", &c.contiguous}, std::pair{"image", &c.image}})
         if (head.rfind(word, 0) == 0 &&
             (head.size() == std::string(word).size() || head[std::string(word).size()] == ' ')) {
           *flag = true;

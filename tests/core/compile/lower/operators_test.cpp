@@ -79,7 +79,8 @@ std::string failureOf(const Case& c, DType letter) {
                        .least = in.least,
                        .greatest = in.greatest,
                        .special = special && !in.least,
-                       .strided = special && !c.contiguous};
+                       .strided = special && !c.contiguous,
+                       .image = c.image};
         for (const std::string& s : in.sizes) {
           if (!test::isSymbol(s)) {
             r.sizes.push_back(std::stoll(s));

@@ -79,6 +79,7 @@ class RandomGroup {
     inputsText_ += "]\n";
     const DType d = *parseDType(dtype);
     Random r{.dtype = d, .sizes = sizes, .least = least, .greatest = most, .strided = chance(3)};
+    r.image = r.strided && chance(2);
     if (isSpecial_ && isFloatingPoint(d)) r.special = true;
     if (d == DType::UInt8) r.least = std::max(0.0, least);
     random_.push_back(r);
@@ -216,7 +217,8 @@ class RandomGroup {
                                                                           : -4),
                                      in.greatest.value_or(isFloatingPoint(d) ? 3 : 4));
       random_.back().special = isSpecial_ && !c.finite && !in.least && isFloatingPoint(d);
-      if (c.contiguous) random_.back().strided = false;
+      if (c.contiguous) random_.back().strided = random_.back().image = false;
+      if (c.image) random_.back().image = true;
       names[in.name] = c.contiguous ? x : turned(x);
     }
     std::erase_if(values_, [&](const std::string& v) { return v != "x0" && !fits(v); });
@@ -377,11 +379,11 @@ class RandomGroup {
   void question() {
     const std::string v = value();
     if (!exact_.contains(v)) return;
-    add("aten." +
-            one(std::array{"isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit", "logical_not", "sign",
-                           "nan_to_num", "floor", "ceil", "round", "trunc"}) +
-            ".default(%" + v + ")",
-        true);
+    const std::string name = one(std::array{"isnan", "isinf", "isfinite", "isposinf", "isneginf", "signbit",
+                                            "logical_not", "sign", "nan_to_num", "floor", "ceil", "round", "trunc"});
+    // Of 0 and -0, PyTorch's maximum is the one that its loops come to first.
+    if (name == "signbit" && isSpecial_ && v[0] != 'x') return;
+    add("aten." + name + ".default(%" + v + ")", true);
   }
 
   /// Writes at random places along a dimension.

@@ -1,8 +1,10 @@
 #include "tests/core/compile/lower/torch_compare.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/DefaultDtype.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <random>
 #include <span>
@@ -37,7 +39,11 @@ at::Tensor randomTensor(const Random& r, std::mt19937_64& engine) {
   const double low = r.least.value_or(isFloating ? -3 : r.dtype == DType::UInt8 ? 0 : -4);
   const double high = r.greatest.value_or(isFloating ? 3 : r.dtype == DType::UInt8 ? 9 : 4);
   std::vector<int64_t> stored = r.sizes;
-  if (r.strided && stored.size() > 1) std::swap(stored.front(), stored.back());
+  const bool isImage = r.image && stored.size() > 3;
+  if (isImage)
+    std::rotate(stored.begin() + 1, stored.begin() + 2, stored.end());
+  else if (r.strided && stored.size() > 1)
+    std::swap(stored.front(), stored.back());
   const at::Tensor wide = at::empty(stored, at::kDouble);
   auto* data = wide.data_ptr<double>();
   std::uniform_real_distribution<double> real(low, high);
@@ -52,9 +58,26 @@ at::Tensor randomTensor(const Random& r, std::mt19937_64& engine) {
     if (r.special && isFloating && engine() % 4 == 0) data[i] = specials[engine() % std::size(specials)];
   }
   at::Tensor t = wide.to(torchDType(r.dtype));
-  if (r.strided && stored.size() > 1) t = t.transpose(0, static_cast<int64_t>(stored.size()) - 1);
+  if (isImage)
+    t = t.movedim(-1, 1);
+  else if (r.strided && stored.size() > 1)
+    t = t.transpose(0, static_cast<int64_t>(stored.size()) - 1);
   return t;
 }
+
+/// PyTorch's default dtype, for as long as this lives.
+class DefaultDType {
+ public:
+  explicit DefaultDType(at::ScalarType d) : before_(c10::get_default_dtype()) {
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(d));
+  }
+  ~DefaultDType() { c10::set_default_dtype(before_); }
+  DefaultDType(const DefaultDType&) = delete;
+  DefaultDType& operator=(const DefaultDType&) = delete;
+
+ private:
+  caffe2::TypeMeta before_;
+};
 
 loops::Memory memoryOf(const at::Tensor& t) { return {t.data_ptr(), t.strides().vec()}; }
 
@@ -112,6 +135,8 @@ std::optional<TensorSet> referenceOf(const Graph& g, const TensorSet& inputs) {
   if (!wide) return std::nullopt;
   const auto wideInputs = convert(inputs, "cpu", DType::Float64);
   if (!wideInputs) return std::nullopt;
+  // What is made of whole numbers has PyTorch's default dtype.
+  const DefaultDType inDoubles(at::kDouble);
   auto out = runInTorch(wide->graph, *wideInputs);
   if (!out) return std::nullopt;
   return std::move(*out);
@@ -128,7 +153,10 @@ Status completeTypes(Graph& g, const TensorSet& inputs) {
 std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes) {
   const auto expected = runInTorch(g, inputs);
   if (!expected) return "LibTorch refuses it: " + expected.error().message;
-  const auto lowered = lower::lower(g);
+  std::vector<std::vector<int64_t>> strides;
+  for (const c10::IValue& v : valuesOf(inputs))
+    if (v.isTensor()) strides.push_back(v.toTensor().strides().vec());
+  const auto lowered = lower::lower(g, strides);
   if (!lowered) return "it is not lowered: " + lowered.error().message;
   const std::string text = loops::printProgram(*lowered);
   if (const Status s = loops::verify(*lowered); !s) return "the program is refused: " + s.error().message + "\n" + text;

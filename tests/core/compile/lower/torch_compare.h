@@ -27,6 +27,7 @@ struct Random {
   std::optional<double> least, greatest;
   bool special = false;
   bool strided = false;  ///< in memory in another order than its dimensions
+  bool image = false;    ///< likewise: the second dimension's neighbours side by side, of four dimensions and more
 };
 TensorSet randomInputs(const std::vector<Random>&, uint64_t seed);
 

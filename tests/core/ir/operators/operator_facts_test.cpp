@@ -391,7 +391,8 @@ void checkShape(const OperatorFacts& row, const c10::FunctionSchema& schema, con
   }
 }
 
-void checkDType(const OperatorFacts& row, const Stack& arguments, const at::Tensor& out) {
+void checkDType(const OperatorFacts& row, const c10::FunctionSchema& schema, const Stack& arguments,
+                const at::Tensor& out) {
   const at::Tensor x = firstTensor(arguments);
   const auto dtype = out.scalar_type();
   switch (row.dtype) {
@@ -406,18 +407,23 @@ void checkDType(const OperatorFacts& row, const Stack& arguments, const at::Tens
     case DTypeRule::Promotes:
     case DTypeRule::PromotesToFloat: {
       at::native::ResultTypeState state{};
-      for (const c10::IValue& v : arguments) {
+      const auto addNumber = [&](const at::Scalar& n) {
+        state = at::native::update_result_type_state(at::native::wrapped_scalar_tensor(n), state);
+      };
+      for (size_t i = 0; i < arguments.size(); ++i) {
+        const c10::IValue& v = arguments[i];
         if (v.isTensor() && v.toTensor().defined()) state = at::native::update_result_type_state(v.toTensor(), state);
-        if (v.isInt() || v.isDouble())
-          state = at::native::update_result_type_state(at::native::wrapped_scalar_tensor(v.toScalar()), state);
+        // What only a keyword names (alpha, beta) scales an operand.
+        if ((v.isInt() || v.isDouble()) && !schema.arguments()[i].kwarg_only()) addNumber(v.toScalar());
       }
+      if (row.name == "aten.square") addNumber(2);
       const auto promoted = at::native::result_type(state);
       const bool floats = row.dtype == DTypeRule::PromotesToFloat && at::isIntegralType(promoted, true);
       CHECK(dtype == (floats ? at::kFloat : promoted));
       break;
     }
     case DTypeRule::Bool:
-      CHECK(dtype == at::kBool);
+      CHECK(dtype == (row.family == OperatorFamily::Reduction && x.scalar_type() == at::kByte ? at::kByte : at::kBool));
       break;
     case DTypeRule::Int64:
       CHECK(dtype == at::kLong);
@@ -562,13 +568,14 @@ TEST_CASE("what the table says holds where LibTorch runs the operator") {
           continue;
         }
         checkShape(row, schema, given, out);
-        checkDType(row, given, out);
+        checkDType(row, schema, given, out);
         checkMemory(row, op, given, *results);
         if (row.has(OperatorFact::Pointwise)) checkPointwise(op, given, out);
         if (row.has(OperatorFact::Pointwise | OperatorFact::InPlaceTwin)) checkTwin(row, op, given, out);
         if (row.has(OperatorFact::Dropout)) CHECK(at::equal(out, firstTensor(given)));
         if (row.has(OperatorFact::NoMetaKernel))
-          CHECK((row.shape == ShapeRule::AsFirst && row.dtype == DTypeRule::First));
+          CHECK((row.shape == ShapeRule::AsFirst &&
+                 (row.dtype == DTypeRule::First || (row.dtype == DTypeRule::Promotes && given.size() == 1))));
         if (row.has(OperatorFact::Commutative) && given.size() > 1 && given[0].isTensor() && given[1].isTensor()) {
           Stack swapped = given;
           std::swap(swapped[0], swapped[1]);
@@ -578,6 +585,41 @@ TEST_CASE("what the table says holds where LibTorch runs the operator") {
       }
     }
     CHECK(ran > 0);
+  }
+}
+
+TEST_CASE("what the table says of dtypes holds for each dtype, and beside each other one") {
+  const std::vector<at::ScalarType> dtypes{at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
+                                           at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
+  at::manual_seed(7);
+  for (const OperatorFacts& row : allOperatorFacts()) {
+    if (!row.name.starts_with("aten.") || row.family == OperatorFamily::Control || row.name.ends_with('_') ||
+        row.has(OperatorFact::IntegerArithmetic))
+      continue;
+    INFO(row.name);
+    if (const auto sample = samples.find(row.name); sample != samples.end() && sample->second.empty()) continue;
+    for (const c10::OperatorHandle& op : overloadsOf(row)) {
+      INFO(op.schema());
+      const auto arguments = argumentsFor(row, op.schema(), at::kFloat);
+      if (!arguments || arguments->empty()) continue;
+      // The floating operands of the sample: the first in one dtype, the others in another one.
+      for (const at::ScalarType first : dtypes)
+        for (const at::ScalarType other : dtypes) {
+          Stack given = copied(*arguments);
+          bool isFirst = true, hasOthers = false;
+          for (c10::IValue& v : given) {
+            if (!v.isTensor() || !v.toTensor().defined() || v.toTensor().scalar_type() != at::kFloat) continue;
+            v = v.toTensor().to(isFirst ? first : other);
+            hasOthers = hasOthers || !isFirst;
+            isFirst = false;
+          }
+          if (isFirst || (!hasOthers && other != first)) continue;
+          INFO(first << ", " << other);
+          const auto results = called(op, copied(given));
+          if (!results || !firstTensor(*results).defined()) continue;  // not for these
+          checkDType(row, op.schema(), given, firstTensor(*results));
+        }
+    }
   }
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "app/commands/options.h"
+#include "app/console/annotations.h"
 #include "app/json/documents_json.h"
 #include "app/workbench/rules.h"
 #include "core/base/words.h"
@@ -19,23 +20,8 @@ struct CheckFlags {
   bool loadLibraries = false;
 };
 
-/// "%0A" and others: how GitHub's commands write what would end them.
-std::string forGitHub(const std::string& text, bool isProperty) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '%' || c == '\n' || c == '\r' || (isProperty && (c == ':' || c == ',')))
-      out += fmt::format("%{:02X}", static_cast<unsigned char>(c));
-    else
-      out += c;
-  }
-  return out;
-}
-
 void tellMistake(const Error& e, const CheckFlags& o, const Console& console) {
-  if (o.format != "github") return console.print(e.format());
-  const Position at = e.position.value_or(Position{});
-  console.print(fmt::format("::error file={},line={},col={},title=graft check::{}", forGitHub(at.file, true),
-                            std::max(at.line, 1), std::max(at.column, 1), forGitHub(e.message, false)));
+  console.print(o.format == "github" ? annotation(e, "graft check") : e.format());
 }
 
 Status check(const CheckFlags& o) {
@@ -65,9 +51,7 @@ void addCheck(CLI::App& app, Run& run) {
       app.add_subcommand("check", "Say what is wrong with rule files, without a model: a linter for editors and CI");
   auto o = std::make_shared<CheckFlags>();
   c->add_option("rules", o->files, "Rule files")->required()->type_name("FILE");
-  c->add_option("--format", o->format, "text, or github: annotations that GitHub shows in a pull request")
-      ->check(CLI::IsMember({"text", "github"}))
-      ->capture_default_str();
+  addFormatOption(*c, o->format);
   c->add_flag(
       "--load-libraries", o->loadLibraries,
       "Load the libraries of operators that the files name, which runs their code; without this, rules that use "

@@ -1,0 +1,342 @@
+// Which pairs of groups become one, and in which order.
+#include "core/compile/fusion/planner.h"
+
+#include <algorithm>
+#include <iterator>
+#include <unordered_set>
+
+#include "core/compile/codegen/product.h"
+#include "core/compile/lower/lower.h"
+
+namespace graft {
+namespace {
+
+using Role = FusionNode::Role;
+
+}  // namespace
+
+FusionPlanner::FusionPlanner(const Graph& g, const FusionOptions& options, const FusionPlan* before)
+    : g_(g),
+      options_(options),
+      nodes_(fusionNodes(g, options)),
+      steered_(steeredNodes(g, nodes_, options.steering, before)),
+      groupOf_(g.nodeBound(), none),
+      readers_(g.valueBound()) {}
+
+FusionPlan FusionPlanner::plan() {
+  makeGroups();
+  for (const SteeredNodes::Merge& wanted : steered_.merges) mergeAsked(wanted);
+  if (options_.steering.automatic) {
+    // Kernels with products come last: what a library's product leaves behind is then as good as it can be.
+    mergeAll(false);
+    mergeAll(true);
+    mergeSiblings();
+  }
+  FusionPlan plan;
+  plan.unapplied = std::move(steered_.problems);
+  plan.decisions = std::move(decisions_);
+  explainEdges(plan);
+  collect(plan);
+  return plan;
+}
+
+void FusionPlanner::makeGroups() {
+  for (const NodeId id : g_.order(g_.root())) {
+    const FusionNode& f = nodes_[id.index];
+    if (f.role == Role::View) continue;
+    groupOf_[id.index] = static_cast<uint32_t>(groups_.size());
+    GrowingGroup& made = groups_.emplace_back();
+    made.nodes = {id};
+    made.first = made.last = static_cast<int64_t>(groups_.size());
+    made.computes = f.role == Role::Compute;
+    made.epoch = f.epoch;
+    made.elements = f.elements;
+    made.operations = f.operations;
+    made.hasRows = f.hasRows;
+    made.rows = f.rows;
+    made.rowKey = f.rowKey;
+    if (f.isProduct) made.product = id;
+    made.sides = steered_.sides[id.index];
+  }
+  for (uint32_t b = 0; b < groups_.size(); ++b) {
+    for (const FusionRead& read : nodes_[groups_[b].nodes.front().index].reads) {
+      readers_[read.base.index].push_back(groups_[b].nodes.front());
+      const NodeId producer = g_.value(read.base).producer;
+      const uint32_t a = producer ? groupOf_[producer.index] : none;
+      if (a == none || a == b) continue;
+      groups_[a].after.insert(b);
+      groups_[b].before.insert(a);
+    }
+  }
+}
+
+std::vector<ValueId> FusionPlanner::shared(uint32_t a, uint32_t b, bool& mayInline) const {
+  std::vector<ValueId> values;
+  mayInline = true;
+  for (const NodeId consumer : groups_[b].nodes)
+    for (const FusionRead& r : nodes_[consumer.index].reads) {
+      const NodeId producer = g_.value(r.base).producer;
+      if (!producer || groupOf_[producer.index] != a) continue;
+      mayInline = mayInline && r.mayInline;
+      if (std::find(values.begin(), values.end(), r.base) == values.end()) values.push_back(r.base);
+    }
+  return values;
+}
+
+bool FusionPlanner::isReadOutside(ValueId v, uint32_t a, uint32_t b) const {
+  for (const NodeId reader : readers_[v.index])
+    if (const uint32_t g = groupOf_[reader.index]; g != a && g != b) return true;
+  return isReturned(v);
+}
+
+bool FusionPlanner::isReturned(ValueId v) const {
+  if (g_.value(v).returnUses > 0) return true;
+  for (const NodeId user : g_.value(v).users) {
+    if (nodes_[user.index].role != Role::View) continue;
+    for (const ValueId out : g_.node(user).outputs)
+      if (isReturned(out)) return true;
+  }
+  return false;
+}
+
+std::string FusionPlanner::rowsDiffer(const GrowingGroup& a, const GrowingGroup& b) {
+  return "the rows differ: " + std::to_string(static_cast<int64_t>(a.rows)) + " and " +
+         std::to_string(static_cast<int64_t>(b.hasRows ? b.rows : b.elements));
+}
+
+std::string FusionPlanner::domainObstacle(const GrowingGroup& a, const GrowingGroup& b, bool isReadElsewhere) const {
+  if (a.product || b.product) {
+    if (a.product && b.product) return "each computes a matrix product";
+    if (a.hasRows || b.hasRows) return "a tile of a matrix product holds no whole rows";
+    if (a.product && a.elements != b.elements) return "the matrix product has another number of elements";
+  }
+  if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey ? "" : rowsDiffer(a, b);
+  if (a.hasRows) {
+    const bool fits = b.elements == a.elements || b.elements == a.rows;
+    return fits ? "" : rowsDiffer(a, b);
+  }
+  if (isReadElsewhere && a.elements != b.elements)
+    return "the value is read elsewhere too, and they go over different numbers of elements";
+  return "";
+}
+
+MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
+  const GrowingGroup &a = groups_[ai], &b = groups_[bi];
+  MergeJudgement j;
+  if (!a.computes || !b.computes) {
+    j.why = "one of them has no generated kernel";
+    return j;
+  }
+  bool mayInline = true;
+  const std::vector<ValueId> values = shared(ai, bi, mayInline);
+  const Prices& p = options_.prices;
+  double bytes = 0;
+  bool isReadElsewhere = false;
+  for (const ValueId v : values) {
+    bytes += bytesOf(g_.value(v).type);
+    isReadElsewhere = isReadElsewhere || isReadOutside(v, ai, bi);
+  }
+  const double kept = isReadElsewhere ? bytes : 0;
+  // A producer that is smaller than what reads it is computed again for each reader.
+  const double again = a.hasRows || a.elements >= b.elements ? 0 : (b.elements - a.elements) * a.operations;
+  j.apart = 2 * p.call + microsecondsOfBytes(p, 2 * bytes);
+  j.together = p.call + microsecondsOfBytes(p, kept) + microsecondsOfOperations(p, again);
+  if (const auto entry = conflictOf(a.sides, b.sides))
+    j.why = "they are to stay apart (" + steered_.apartEntries[*entry] + ")";
+  else if (a.epoch != b.epoch)
+    j.why = "an operator that writes or has effects lies between them";
+  else if (!mayInline)
+    j.why = "the consumer reads elements many times, or at places that other values say";
+  else if (a.nodes.size() + b.nodes.size() > options_.maxNodes)
+    j.why = "the group would have more than " + std::to_string(options_.maxNodes) + " nodes";
+  else if (tensorsOf(ai, bi) > options_.maxInputs)
+    j.why = "the group would read and write more than " + std::to_string(options_.maxInputs) + " tensors";
+  else
+    j.why = domainObstacle(a, b, isReadElsewhere);
+  if (j.why.empty() && isCycle(ai, bi)) j.why = "an operator between them reads the one and is read by the other";
+  if (j.why.empty() && (a.product || b.product) && !isEpilogue(ai, bi))
+    j.why = "elements of the matrix product are read at other places than their own";
+  j.isLegal = j.why.empty();
+  return j;
+}
+
+bool FusionPlanner::isEpilogue(uint32_t ai, uint32_t bi) const {
+  const Result<loops::Program> program = lower::lower(groupGraph(g_, describe(ai, bi)));
+  return program && codegen::isProductWithEpilogue(*program);
+}
+
+size_t FusionPlanner::tensorsOf(uint32_t ai, uint32_t bi) const {
+  std::unordered_set<ValueId> seen;
+  for (const uint32_t i : {ai, bi}) {
+    for (const NodeId n : groups_[i].nodes) {
+      for (const FusionRead& r : nodes_[n.index].reads) {
+        const NodeId producer = g_.value(r.base).producer;
+        const uint32_t from = producer ? groupOf_[producer.index] : none;
+        if (g_.value(r.base).type.isTensor() && (from == none || (from != ai && from != bi))) seen.insert(r.base);
+      }
+      for (const ValueId v : g_.node(n).outputs)
+        if (isReadOutside(v, ai, bi)) seen.insert(v);
+    }
+  }
+  return seen.size();
+}
+
+bool FusionPlanner::isCycle(uint32_t a, uint32_t b) const {
+  const int64_t end = groups_[b].last;
+  std::vector<uint32_t> todo;
+  std::unordered_set<uint32_t> seen;
+  const auto push = [&](uint32_t from, bool fromProducer) {
+    for (const uint32_t next : groups_[from].after) {
+      if (fromProducer && next == b) continue;
+      if (groups_[next].first <= end && seen.insert(next).second) todo.push_back(next);
+    }
+  };
+  push(a, true);
+  while (!todo.empty()) {
+    const uint32_t g = todo.back();
+    todo.pop_back();
+    if (g == b) return true;
+    push(g, false);
+  }
+  return false;
+}
+
+void FusionPlanner::consider(std::set<Entry>& queue, uint32_t a, uint32_t b) const {
+  const MergeJudgement j = judge(a, b);
+  if (j.isLegal && j.saved() > 0) queue.emplace(-j.saved(), a, b, groups_[a].version, groups_[b].version);
+}
+
+void FusionPlanner::mergeAll(bool withProducts) {
+  std::set<Entry> queue;
+  const auto consider = [&](uint32_t a, uint32_t b) {
+    const bool hasProduct = groups_[a].product || groups_[b].product;
+    if (hasProduct == withProducts) this->consider(queue, a, b);
+  };
+  for (uint32_t a = 0; a < groups_.size(); ++a)
+    for (const uint32_t b : groups_[a].after) consider(a, b);
+  while (!queue.empty()) {
+    const auto [saved, a, b, versionA, versionB] = *queue.begin();
+    queue.erase(queue.begin());
+    if (!groups_[a].isAlive || !groups_[b].isAlive || groups_[a].version != versionA || groups_[b].version != versionB)
+      continue;
+    const MergeJudgement j = judge(a, b);  // merges elsewhere may have closed a cycle
+    if (!j.isLegal || j.saved() <= 0) continue;
+    note(a, b, j, false);
+    merge(a, b);
+    for (const uint32_t before : groups_[b].before) consider(before, b);
+    for (const uint32_t after : groups_[b].after) consider(b, after);
+  }
+}
+
+void FusionPlanner::mergeAsked(const SteeredNodes::Merge& wanted) {
+  const auto groups = [&] {
+    std::set<uint32_t> out;
+    for (const NodeId n : wanted.nodes) out.insert(groupOf_[n.index]);
+    return out;
+  };
+  std::string why;
+  for (bool isMerged = true; isMerged;) {
+    isMerged = false;
+    why.clear();
+    const std::set<uint32_t> left = groups();
+    for (const uint32_t a : left)
+      for (const uint32_t b : std::set<uint32_t>(groups_[a].after)) {
+        if (isMerged || !left.contains(b)) continue;
+        const MergeJudgement j = judge(a, b);
+        if (j.isLegal) {
+          note(a, b, j, true);
+          merge(a, b);
+          isMerged = true;
+        } else if (why.empty()) {
+          why = pairOf(a, b) + ": " + j.why;
+        }
+      }
+    if (!isMerged) isMerged = mergeAskedSiblings(left);
+  }
+  const std::set<uint32_t> left = groups();
+  if (left.size() < 2) return;
+  const auto nameIn = [&](uint32_t group) {
+    const auto n =
+        std::find_if(wanted.nodes.begin(), wanted.nodes.end(), [&](NodeId id) { return groupOf_[id.index] == group; });
+    return "%" + g_.node(*n).name;
+  };
+  if (why.empty())
+    why = nameIn(*left.begin()) + " and " + nameIn(*std::next(left.begin())) + ": no value passes between them";
+  steered_.problems.push_back({wanted.entry, why});
+}
+
+bool FusionPlanner::mergeAskedSiblings(const std::set<uint32_t>& groups) {
+  for (const uint32_t a : groups)
+    for (const uint32_t b : groups) {
+      if (a >= b || !groups_[a].computes || !groups_[b].computes) continue;
+      const MergeJudgement j = judgeSiblings(a, b);
+      if (!j.isLegal) continue;
+      const ValueId v = readByBoth(a, b).front();
+      const auto readerIn = [&](uint32_t group) {
+        const std::vector<NodeId>& readers = readers_[v.index];
+        return *std::find_if(readers.begin(), readers.end(), [&](NodeId n) { return groupOf_[n.index] == group; });
+      };
+      decisions_.push_back({g_.node(readerIn(a)).name, g_.node(readerIn(b)).name, g_.value(v).name, true, true, true,
+                            true, "", j.apart, j.together});
+      merge(a, b);
+      return true;
+    }
+  return false;
+}
+
+std::string FusionPlanner::pairOf(uint32_t a, uint32_t b) const {
+  bool ignored = false;
+  const ValueId v = shared(a, b, ignored).front();
+  for (const NodeId n : groups_[b].nodes)
+    for (const FusionRead& r : nodes_[n.index].reads)
+      if (r.base == v) return "%" + g_.node(g_.value(v).producer).name + " and %" + g_.node(n).name;
+  return "%" + g_.value(v).name;
+}
+
+void FusionPlanner::note(uint32_t a, uint32_t b, const MergeJudgement& j, bool isAsked) {
+  bool ignored = false;
+  const ValueId v = shared(a, b, ignored).front();
+  NodeId consumer;
+  for (const NodeId reader : readers_[v.index])
+    if (groupOf_[reader.index] == b) consumer = reader;
+  decisions_.push_back({g_.node(g_.value(v).producer).name, g_.node(consumer).name, g_.value(v).name, true, true,
+                        isAsked, false, "", j.apart, j.together});
+}
+
+void FusionPlanner::merge(uint32_t ai, uint32_t bi) {
+  GrowingGroup &a = groups_[ai], &b = groups_[bi];
+  for (const NodeId n : a.nodes) groupOf_[n.index] = bi;
+  b.nodes.insert(b.nodes.begin(), a.nodes.begin(), a.nodes.end());
+  b.first = std::min(a.first, b.first);
+  b.last = std::max(a.last, b.last);
+  b.elements = std::max(a.elements, b.elements);
+  b.operations += a.operations;
+  b.sides = joined(a.sides, b.sides);
+  if (a.product) b.product = a.product;
+  if (a.hasRows && !b.hasRows) {
+    b.hasRows = true;
+    b.rows = a.rows;
+    b.rowKey = a.rowKey;
+  }
+  for (const uint32_t before : a.before) {
+    groups_[before].after.erase(ai);
+    if (before == bi) continue;
+    groups_[before].after.insert(bi);
+    b.before.insert(before);
+  }
+  for (const uint32_t after : a.after) {
+    groups_[after].before.erase(ai);
+    if (after == bi) continue;
+    groups_[after].before.insert(bi);
+    b.after.insert(after);
+  }
+  b.before.erase(ai);
+  b.after.erase(ai);
+  a.isAlive = false;
+  a.nodes.clear();
+  a.before.clear();
+  a.after.clear();
+  ++b.version;
+}
+
+}  // namespace graft
