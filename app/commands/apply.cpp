@@ -30,6 +30,7 @@ struct ApplyFlags : Common {
   std::string rules, recipe, fusion, output, report, failingInputs, junit;
   std::vector<std::string> expect;
   bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
+  bool training = false;
   bool allowUnchanged = false;
   double seconds = 3, expectSpeed = 0;
 };
@@ -184,6 +185,7 @@ Ending apply(const ApplyFlags& o) {
   const Console console(o.printing);
   auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
+  if (o.training) takeGradients(rules->file);
   if (!o.fusion.empty())
     if (Status s = workbench::steerFusion(rules->recipe, o.fusion); !s) return s;
   auto& expected = rules->recipe.expect;
@@ -255,6 +257,9 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag(
       "--allow-unchanged", o->allowUnchanged,
       "Copy the model where nothing was rewritten; without this, nothing is written then and the exit code is 7");
+  c->add_flag("--training", o->training,
+              "The result will be differentiated, as graft_fx.backend(training=True) does it: rules bring along the "
+              "gradients that their own `backward` computes");
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,
               "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");

@@ -1,4 +1,7 @@
-// graft compare: two models side by side.
+// graft compare: two models side by side, or a table of several.
+#include <fmt/format.h>
+
+#include <cmath>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -6,13 +9,14 @@
 #include "app/console/differences_text.h"
 #include "app/console/timing_text.h"
 #include "app/json/documents_json.h"
-#include "app/workbench/compare.h"
+#include "app/workbench/side_by_side/side_by_side.h"
 
 namespace graft::cli {
 namespace {
 
 using workbench::CompareStage;
 using workbench::Comparison;
+using workbench::SideBySideRow;
 
 struct CompareFlags : Common {
   std::vector<std::string> models;
@@ -20,8 +24,52 @@ struct CompareFlags : Common {
   bool layers = false;
 };
 
+void print(const workbench::SideBySide& t, const Console& console) {
+  std::vector<std::vector<std::string>> rows{{"model", "nodes", "kernels", "ms", "p10", "p90", "speed", "max abs", ""}};
+  for (const SideBySideRow& r : t.rows) {
+    std::vector<std::string> row{r.name, std::to_string(r.nodes), std::to_string(r.kernels)};
+    if (r.obstacle.empty()) {
+      const bool isFirst = &r == &t.rows.front();
+      for (const double ms : {r.timing.medianMs, r.timing.p10Ms, r.timing.p90Ms})
+        row.push_back(fmt::format("{:.3f}", ms));
+      row.push_back(isFirst ? "" : fmt::format("{:.2f}x", r.ratio));
+      row.push_back(isFirst ? "" : std::isnan(r.maxAbs()) ? "-" : fmt::format("{:.2e}", r.maxAbs()));
+      row.push_back(isFirst ? "compared with" : r.passed ? "ok" : "differs");
+    } else {
+      row.insert(row.end(), {"", "", "", "", "", "did not run"});
+    }
+    rows.push_back(std::move(row));
+  }
+  console.print(table(rows));
+  console.print(t.protocol);
+}
+
+/// Three and more: a row each.
+Status compareSeveral(const CompareFlags& o, const Console& console) {
+  if (o.layers) return Error{ErrorKind::Usage, "--layers compares two models; give two, or leave it out", {}};
+  const Job job = console.job();
+  auto options = runOptions(o);
+  if (!options) return options.error();
+  std::vector<Model> models;
+  for (const std::string& path : o.models) {
+    auto model = openModel(path, o, job);
+    if (!model) return model.error();
+    models.push_back(std::move(*model));
+  }
+  auto inputs = modelInputs(models.front().graph, o, console);
+  if (!inputs) return inputs.error();
+  std::vector<workbench::Contestant> contestants;
+  for (const Model& m : models) contestants.push_back({m.path, &m.graph});
+  auto table = workbench::sideBySide(contestants, *inputs, {*options, o.seconds, false}, job);
+  if (!table) return table.error();
+  print(*table, console);
+  console.document(workbench::document(toJson(*table)));
+  return table->failure ? Status(*table->failure) : done();
+}
+
 Status compare(const CompareFlags& o) {
   const Console console(o.printing);
+  if (o.models.size() > 2) return compareSeveral(o, console);
   const Job job = console.job();
   auto options = runOptions(o);
   if (!options) return options.error();
@@ -46,11 +94,14 @@ Status compare(const CompareFlags& o) {
 }  // namespace
 
 void addCompare(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("compare", "Run two models side by side: their outputs and their times");
+  auto* c = app.add_subcommand("compare", "Run models side by side: their outputs and their times");
   auto o = std::make_shared<CompareFlags>();
-  c->add_option("models", o->models, "The two models")->required()->expected(2)->type_name("MODEL");
-  c->add_option("--seconds", o->seconds, "How long to time both models")->capture_default_str();
-  c->add_flag("--layers", o->layers, "Compare the values inside the models too, and say where the numbers part");
+  c->add_option("models", o->models, "Two models; or several, which are compared with the first")
+      ->required()
+      ->expected(2, 64)
+      ->type_name("MODEL");
+  c->add_option("--seconds", o->seconds, "How long to time the models, all together")->capture_default_str();
+  c->add_flag("--layers", o->layers, "Compare the values inside two models too, and say where the numbers part");
   addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return compare(*o); }; });

@@ -12,10 +12,9 @@ namespace graft::cli {
 namespace {
 
 constexpr const char* missing =
-    "the window is not part of this installation. A second wheel has it: pip install graft_gui-*.whl, which lies "
-    "beside "
-    "this one's (./dev wheel --gui makes it). The Debian package has it, too, and so has a build with Qt 6 and "
-    "QScintilla: ./dev gui. The window may also run on another machine: graft-gui --engine \"ssh HOST graft engine\"";
+    "the window is not part of this installation. A second wheel has it: pip install graft_gui-*.whl (./dev wheel "
+    "--gui makes it). The Debian package has it, too, and so has a build with Qt 6 and QScintilla: ./dev gui. The "
+    "window may also run on another machine: graft-gui --engine \"ssh HOST graft engine\"";
 
 /// Beside this program, as in a build and in an installed tree, or in the PATH. Returns only if it does not start.
 Status startWindow(const std::vector<std::string>& words) {
@@ -38,7 +37,9 @@ Status startWindow(const std::vector<std::string>& words) {
 void addGui(CLI::App& app, Run& run) {
   auto* c = app.add_subcommand("gui", "Open the window, where it is installed; else say how to get it");
   c->prefix_command();
-  c->footer("All words go to graft-gui: a model, --inputs FILE, --rules FILE, --engine COMMAND, --theme NAME.");
+  c->footer(
+      "All words go to graft-gui: a model, --method NAME, --inputs FILE, --rules FILE, --engine COMMAND, --theme "
+      "NAME.");
   c->callback([&run, c] { run = [c] { return startWindow(c->remaining()); }; });
 }
 

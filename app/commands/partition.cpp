@@ -19,10 +19,10 @@ using workbench::PartitionReport;
 using workbench::PeakBytes;
 
 struct PartitionFlags : Common {
-  std::string model, output;
-  std::string memory = "100%";
+  std::string model, output, cut;
+  std::string memory;
   std::vector<std::string> save, recompute;
-  bool noVerify = false, measure = false;
+  bool noVerify = false, measure = false, curve = false;
 };
 
 /// "60%", "60 %" or "0.6".
@@ -70,6 +70,14 @@ void print(const PartitionReport& r, const Console& console) {
   };
   peak("simulated", r.simulated);
   if (r.measured) peak("measured", *r.measured);
+  if (!r.curve.empty()) {
+    rows = {{"budget", "saved", "computed again us", "peak forward", "peak backward"}};
+    for (const workbench::BudgetPoint& p : r.curve)
+      rows.push_back({fmt::format("{:.0f}%", 100 * p.memory), bytesText(p.savedBytes),
+                      fmt::format("{:.1f}", p.recomputedMicroseconds), bytesText(p.simulated.forward),
+                      bytesText(p.simulated.backward)});
+    console.print(table(rows));
+  }
   if (r.differences) {
     double most = 0;
     for (const Difference& d : *r.differences) most = std::max(most, d.maxAbs);
@@ -86,17 +94,27 @@ Status partition(const PartitionFlags& o) {
   const Console console(o.printing);
   if (!o.output.empty())
     if (Status s = checkModelOutput(o.output); !s) return s;
-  auto memory = parseMemory(o.memory);
-  if (!memory) return memory.error();
+  workbench::CutWishes wishes;
+  if (!o.cut.empty()) {
+    auto read = workbench::readCutFile(o.cut);
+    if (!read) return read.error();
+    wishes = std::move(*read);
+  }
+  if (!o.memory.empty()) {
+    auto memory = parseMemory(o.memory);
+    if (!memory) return memory.error();
+    wishes.memory = *memory;
+  }
+  wishes.save.insert(wishes.save.end(), o.save.begin(), o.save.end());
+  wishes.recompute.insert(wishes.recompute.end(), o.recompute.begin(), o.recompute.end());
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
   workbench::PartitionRequest request{.model = {o.model, o.method.empty() ? "joint" : o.method, inputs->dtype},
                                       .inputs = *inputs,
-                                      .memory = *memory,
-                                      .save = o.save,
-                                      .recompute = o.recompute,
+                                      .wishes = std::move(wishes),
                                       .verify = !o.noVerify,
                                       .measure = o.measure,
+                                      .curve = o.curve,
                                       .output = o.output};
   auto report = workbench::partition(request, semantics(), console.job());
   if (!report) return report.error();
@@ -124,8 +142,7 @@ void addPartition(CLI::App& app, Run& run) {
       ->required()
       ->type_name("MODEL.fx");
   c->add_option("--memory", o->memory,
-                "How much may be saved, as a share of what the default cut saves; the rest is computed again")
-      ->capture_default_str()
+                "How much may be saved, as a share of what the default cut saves (100%); the rest is computed again")
       ->type_name("SHARE%");
   c->add_option("--save", o->save, "Always save this value; give it once for each")
       ->type_name("VALUE")
@@ -133,6 +150,10 @@ void addPartition(CLI::App& app, Run& run) {
   c->add_option("--recompute", o->recompute, "Always compute this node, or this module, again; give it once for each")
       ->type_name("NODE|MODULE")
       ->allow_extra_args(false);
+  c->add_option("--cut", o->cut,
+                "A file with memory, save and recompute, as the window writes it; --memory goes before its memory")
+      ->type_name("CUT.json");
+  c->add_flag("--curve", o->curve, "Print what other budgets would save, compute again and take at their peak");
   c->add_flag("--measure", o->measure, "Time the joint graph's nodes, and weigh memory against these times");
   c->add_flag("--no-verify", o->noVerify, "Do not run both halves beside the joint graph");
   c->add_option("-o,--output", o->output, "Where the halves go: OUT.forward.pt and OUT.backward.pt")

@@ -40,4 +40,27 @@ std::string baselinesTable(const workbench::BaselineComparison& c) {
   return table(rows) + c.protocol + "\n";
 }
 
+std::string trainingTable(const workbench::TrainingComparison& c) {
+  const workbench::TrainingTiming* own = nullptr;
+  for (const workbench::TrainingTiming& t : c.modes)
+    if (t.step.mode == "graft" && t.step.error.empty()) own = &t;
+  std::vector<std::vector<std::string>> rows{
+      {"mode", "ms a step", "p10", "p90", "graft is", "ready after", "memory", "loss", ""}};
+  for (const workbench::TrainingTiming& t : c.modes) {
+    const BaselineTiming& p = t.step;
+    if (!p.error.empty()) {
+      rows.push_back({p.mode, "-", "-", "-", "-", "-", "-", "-", p.error});
+      continue;
+    }
+    rows.push_back(
+        {p.mode, fmt::format("{:.3f}", p.times.medianMs), fmt::format("{:.3f}", p.times.p10Ms),
+         fmt::format("{:.3f}", p.times.p90Ms),
+         own && own != &t ? speedText(p.ratio, ratioRange(p.times.samplesMs, own->step.times.samplesMs)) : "-",
+         fmt::format("{:.1f} s", p.readySeconds),
+         fmt::format("{:.1f} MiB", static_cast<double>(p.peakBytes) / (1 << 20)),
+         t.losses.empty() ? "-" : fmt::format("{:.6g}", t.losses.back()), p.description});
+  }
+  return table(rows) + c.protocol + "\n";
+}
+
 }  // namespace graft::cli

@@ -1,6 +1,7 @@
 // The engine's methods on an open session, in session.cpp (documents), rule_methods.cpp (rules), run_methods.cpp
-// (numbers), node_methods.cpp (one node) and compile_methods.cpp (generated kernels). Each takes what it needs from the
-// request's parameters, calls the workbench and returns its JSON, or throws RpcError. None has logic of its own.
+// (numbers), node_methods.cpp (one node), optimize_methods.cpp (making a model faster), compile_methods.cpp (generated
+// kernels) and captured_methods.cpp (captured graphs, training steps, several models). Each takes what it needs from
+// the request's parameters, calls the workbench and returns its JSON, or throws RpcError. None has logic of its own.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,10 +23,13 @@ struct Session::Document {
   workbench::History history;
   std::string path;  ///< the file it was read from
   const FileFormat* format = nullptr;
+  std::string inputsFile = {};  ///< that `inputs` were read from
   /// What it was opened with, where that was given: rewrites are verified on these. Its types were then seen in one
   /// run; the model may take inputs of other sizes, too.
   std::optional<TensorSet> inputs;
-  Steering steering = {};  ///< what its user wants of generated kernels
+  Steering steering = {};                           ///< what its user wants of generated kernels
+  std::string method = "forward";                   ///< which of the file's graphs it is
+  std::optional<TrainingSignature> signature = {};  ///< of a captured training step
 
   const Graph& graph() const { return history.graph(); }
 };
@@ -54,6 +58,8 @@ struct Session::Methods {
   nlohmann::json words() const;
   // run_methods.cpp
   nlohmann::json run() const;
+  // optimize_methods.cpp
+  nlohmann::json optimize() const;
   // node_methods.cpp
   nlohmann::json describe() const;
   nlohmann::json source() const;
@@ -64,6 +70,10 @@ struct Session::Methods {
   nlohmann::json steer() const;
   nlohmann::json editKernel() const;
   nlohmann::json fuse() const;
+  // captured_methods.cpp
+  nlohmann::json captured() const;
+  nlohmann::json cut() const;
+  nlohmann::json sideBySide() const;
 
  private:
   template <class T>

@@ -4,6 +4,8 @@
 #include "app/json/documents_json.h"
 #include "app/json/list_json.h"
 #include "app/json/rewrites_json.h"
+#include "app/workbench/training/partition.h"
+#include "core/formats/captured_graphs.h"
 #include "core/formats/export.h"
 #include "core/json/graph_json.h"
 #include "core/text/diff.h"
@@ -69,17 +71,27 @@ json Session::Methods::initialize() const {
 json Session::Methods::loadLibrary() const { return toJson(take(loadUserLibrary(text("path"), job))); }
 
 json Session::Methods::open() const {
-  Model model = take(workbench::open({text("path")}, s.semantics_, job));
+  const std::string path = text("path");
+  std::vector<std::string> graphs;
+  for (CapturedGraph& g : take(capturedGraphs(path))) graphs.push_back(std::move(g.name));
+  // A capture has a graph "forward", or whatever comes first.
+  const std::string method = has("method") ? text("method") : graphs.empty() ? "forward" : graphs.front();
+  Model model = take(workbench::open({path, method}, s.semantics_, job));
   std::optional<TensorSet> inputs;
   // Formats without shapes get them from inputs where such are given: shapes on edges and conditions on them need it.
   if (has("inputs")) {
     inputs = take(loadInputs(text("inputs"), model.graph));
     take(workbench::recordTypes(model, *inputs, s.semantics_.operators()));
   }
-  auto doc = std::make_unique<Document>(
-      Document{workbench::History(std::move(model.graph)), text("path"), model.format, std::move(inputs)});
+  auto doc = std::make_unique<Document>(Document{workbench::History(std::move(model.graph)), path, model.format,
+                                                 has("inputs") ? text("inputs") : std::string(), std::move(inputs)});
+  doc->method = method;
+  doc->signature = model.signature;
   json out = {{"document", s.nextDocument_},
               {"format", model.format->name},
+              {"method", method},
+              {"graphs", graphs},
+              {"isJoint", model.signature && workbench::isJoint(*model.signature)},
               {"nodes", doc->graph().nodeCount()},
               {"revision", doc->history.revision()},
               {"weightBytes", model.weightBytes},
@@ -167,6 +179,7 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"model/export", [](const Methods& m) { return m.exportModel(); }},
       {"model/diff", [](const Methods& m) { return m.diff(); }},
       {"model/run", [](const Methods& m) { return m.run(); }},
+      {"model/optimize", [](const Methods& m) { return m.optimize(); }},
       {"rules/check", [](const Methods& m) { return m.check(); }},
       {"rules/match", [](const Methods& m) { return m.match(); }},
       {"rules/explain", [](const Methods& m) { return m.explain(); }},
@@ -180,6 +193,9 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"compile/steer", [](const Methods& m) { return m.steer(); }},
       {"compile/edit", [](const Methods& m) { return m.editKernel(); }},
       {"compile/apply", [](const Methods& m) { return m.fuse(); }},
+      {"captured/graphs", [](const Methods& m) { return m.captured(); }},
+      {"training/cut", [](const Methods& m) { return m.cut(); }},
+      {"model/sideBySide", [](const Methods& m) { return m.sideBySide(); }},
   };
   return rows;
 }

@@ -48,7 +48,11 @@ int main(int argc, char** argv) {
   const QCommandLineOption inputs(
       QStringLiteral("inputs"), QCoreApplication::translate("main", "Example inputs of the model, for shapes and runs"),
       QStringLiteral("FILE"));
-  parser.addOptions({rules, inputs, engine, library, theme});
+  const QCommandLineOption method(
+      QStringLiteral("method"),
+      QCoreApplication::translate("main", "Which graph of a capture to open: joint, forward.1, backward, …"),
+      QStringLiteral("NAME"));
+  parser.addOptions({rules, inputs, method, engine, library, theme});
   parser.process(app);
 
   const auto refuse = [](const QString& why) { return std::fprintf(stderr, "graft-gui: %s\n", qPrintable(why)), 2; };
@@ -66,6 +70,8 @@ int main(int argc, char** argv) {
         QCoreApplication::translate("main", "open one MODEL at a time; View > Compare with another file shows two"));
   if (parser.isSet(inputs) && files.isEmpty())
     return refuse(QCoreApplication::translate("main", "--inputs gives a MODEL its inputs: name the MODEL, too"));
+  if (parser.isSet(method) && files.isEmpty())
+    return refuse(QCoreApplication::translate("main", "--method chooses a graph of a MODEL: name the MODEL, too"));
   const QStringList themes{QStringLiteral("light"), QStringLiteral("dark"), QStringLiteral("system")};
   if (parser.isSet(theme) && !themes.contains(parser.value(theme)))
     return refuse(
@@ -80,6 +86,6 @@ int main(int argc, char** argv) {
   window.restoreSession(files.isEmpty() && !parser.isSet(rules));
   window.show();
   if (parser.isSet(rules)) window.openRules(parser.value(rules));
-  for (const QString& file : files) window.openModel(file, parser.value(inputs));
+  for (const QString& file : files) window.openModel(file, parser.value(inputs), parser.value(method));
   return QApplication::exec();
 }

@@ -1,5 +1,7 @@
 #include "app/json/documents_json.h"
 
+#include <cmath>
+
 #include "app/json/list_json.h"
 #include "app/json/numbers_json.h"
 #include "app/json/rewrites_json.h"
@@ -112,6 +114,28 @@ json toJson(const BenchReport& r) {
   if (r.moved) out["moved"] = toJson(*r.moved);
   if (r.baselines) out["baselines"] = toJson(*r.baselines);
   return out;
+}
+
+json toJson(const SideBySide& s) {
+  json rows = json::array();
+  for (const SideBySideRow& r : s.rows) {
+    json row{{"model", r.name}, {"nodes", r.nodes}, {"kernels", r.kernels}};
+    if (!r.obstacle.empty()) {
+      row["obstacle"] = r.obstacle;
+    } else {
+      row.update({{"outputs", listJson(r.outputs)},
+                  {"passed", r.passed},
+                  {"maxAbs", std::isnan(r.maxAbs()) ? json() : json(r.maxAbs())},
+                  {"ratio", r.ratio},
+                  {"timing", graft::toJson(r.timing)}});
+    }
+    rows.push_back(std::move(row));
+  }
+  return {{"models", std::move(rows)}, {"protocol", s.protocol}};
+}
+
+json toJson(const TrainBenchReport& r) {
+  return {{"model", r.model}, {"inputs", r.inputs}, {"training", toJson(r.comparison)}};
 }
 
 json toJson(const Comparison& c) {

@@ -23,7 +23,9 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/profile.h"
 #include "app/workbench/run.h"
+#include "app/workbench/side_by_side/side_by_side.h"
 #include "app/workbench/training/partition.h"
+#include "app/workbench/training/train_bench.h"
 
 namespace graft {
 
@@ -45,6 +47,7 @@ struct DrawnModel {
 nlohmann::json toJson(const ApplyReport&);
 nlohmann::json toJson(const BatchReport&);
 nlohmann::json toJson(const BenchReport&);
+nlohmann::json toJson(const TrainBenchReport&);
 nlohmann::json toJson(const std::vector<CheckedRules>&);
 nlohmann::json toJson(const std::vector<TestedRules>&);
 nlohmann::json toJson(const CodeReport&);
@@ -58,9 +61,12 @@ nlohmann::json toJson(const MatchedModel&);
 nlohmann::json toJson(const ModelInfo&);
 nlohmann::json toJson(const OptimizeReport&);
 nlohmann::json toJson(const PartitionReport&);
+/// As `graft partition --cut` takes it in a file.
+nlohmann::json toJson(const CutWishes&);
 nlohmann::json toJson(const ProfileReport&);
 nlohmann::json toJson(const RunReport&);
 nlohmann::json toJson(const ShownModel&);
+nlohmann::json toJson(const SideBySide&);
 
 /// The text of a command's document: what it reports, with the schema's number at its top. Bytes that are no UTF-8
 /// become U+FFFD.

@@ -88,24 +88,41 @@ json toJson(const AgainstOriginal& t) {
   return out;
 }
 
+namespace {
+
+json timesJson(const Timing& t, const Timing& host) {
+  json out = graft::toJson(t);
+  out["host"] = graft::toJson(host);
+  return out;
+}
+
+json toJson(const BaselineTiming& b) {
+  json row = b.error.empty() ? timesJson(b.times, b.host) : json{{"error", b.error}};
+  row["mode"] = b.mode;
+  if (b.error.empty()) {
+    row["description"] = b.description;
+    row["ratio"] = b.ratio;
+    row["readySeconds"] = b.readySeconds;
+    row["peakBytes"] = b.peakBytes;
+  }
+  return row;
+}
+
+}  // namespace
+
 json toJson(const BaselineComparison& c) {
-  const auto times = [](const Timing& t, const Timing& host) {
-    json out = graft::toJson(t);
-    out["host"] = graft::toJson(host);
-    return out;
-  };
-  json out{{"rewritten", times(c.rewritten, c.rewrittenHost)}, {"protocol", c.protocol}, {"modes", json::array()}};
+  json out{{"rewritten", timesJson(c.rewritten, c.rewrittenHost)}, {"protocol", c.protocol}, {"modes", json::array()}};
   out["rewritten"]["how"] = c.how;
   out["rewritten"]["readySeconds"] = c.readySeconds;
-  for (const BaselineTiming& b : c.baselines) {
-    json row = b.error.empty() ? times(b.times, b.host) : json{{"error", b.error}};
-    row["mode"] = b.mode;
-    if (b.error.empty()) {
-      row["description"] = b.description;
-      row["ratio"] = b.ratio;
-      row["readySeconds"] = b.readySeconds;
-      row["peakBytes"] = b.peakBytes;
-    }
+  for (const BaselineTiming& b : c.baselines) out["modes"].push_back(toJson(b));
+  return out;
+}
+
+json toJson(const TrainingComparison& c) {
+  json out{{"protocol", c.protocol}, {"modes", json::array()}};
+  for (const TrainingTiming& t : c.modes) {
+    json row = toJson(t.step);
+    if (t.step.error.empty()) row["losses"] = t.losses;
     out["modes"].push_back(std::move(row));
   }
   return out;

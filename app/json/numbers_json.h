@@ -27,6 +27,7 @@ namespace workbench {
 nlohmann::json toJson(const LayerRow&);
 nlohmann::json toJson(const AgainstOriginal&);
 nlohmann::json toJson(const BaselineComparison&);
+nlohmann::json toJson(const TrainingComparison&);
 nlohmann::json toJson(const NodeDescription&);
 nlohmann::json toJson(const NodeSource&);
 nlohmann::json toJson(const WeightReport&);

@@ -21,11 +21,26 @@ using nlohmann::json;
 
 namespace {
 
+const char* spelling(SavedKind kind) {
+  switch (kind) {
+    case SavedKind::Must:
+      return "must";
+    case SavedKind::Dear:
+      return "dear";
+    case SavedKind::Cheap:
+      return "cheap";
+    case SavedKind::Asked:
+      return "asked";
+  }
+  return "";
+}
+
 json toJson(const SavedTensor& s) {
-  return {{"name", s.name},       {"type", s.type},
-          {"bytes", s.bytes},     {"producer", s.producer.empty() ? json() : json(s.producer)},
-          {"module", s.module},   {"consumers", s.consumers},
-          {"us", s.microseconds}, {"reason", s.reason}};
+  return {{"name", s.name},          {"type", s.type},
+          {"bytes", s.bytes},        {"producer", s.producer.empty() ? json() : json(s.producer)},
+          {"module", s.module},      {"consumers", s.consumers},
+          {"us", s.microseconds},    {"reason", s.reason},
+          {"kind", spelling(s.kind)}};
 }
 
 json toJson(const RecomputedNode& n) {
@@ -34,6 +49,15 @@ json toJson(const RecomputedNode& n) {
 }
 
 json toJson(const PeakBytes& p) { return {{"forward", p.forward}, {"backward", p.backward}}; }
+
+json toJson(const LiveNode& n) { return {{"name", n.name}, {"bytes", n.bytes}}; }
+
+json toJson(const BudgetPoint& p) {
+  return {{"memory", p.memory},
+          {"savedBytes", p.savedBytes},
+          {"recomputedUs", p.recomputedMicroseconds},
+          {"simulatedPeak", toJson(p.simulated)}};
+}
 
 json toJson(const WrittenHalf& h) {
   return {{"output", h.path.empty() ? json() : json(h.path)},
@@ -55,12 +79,20 @@ json differencesJson(const PartitionReport& r) {
 
 }  // namespace
 
+json toJson(const CutWishes& w) {
+  return {{"partition", kCutFileVersion}, {"memory", w.memory}, {"save", w.save}, {"recompute", w.recompute}};
+}
+
 json toJson(const PartitionReport& r) {
   json verification{{"passed", r.differences ? json(!r.failure) : json()}, {"differences", differencesJson(r)}};
   if (!r.notRun.empty()) verification["notRun"] = r.notRun;
   json saved = json::array(), recomputed = json::array();
   for (const SavedTensor& s : r.saved) saved.push_back(toJson(s));
   for (const RecomputedNode& n : r.recomputed) recomputed.push_back(toJson(n));
+  json live = {{"forward", json::array()}, {"backward", json::array()}}, curve = json::array();
+  for (const LiveNode& n : r.liveForward) live["forward"].push_back(toJson(n));
+  for (const LiveNode& n : r.liveBackward) live["backward"].push_back(toJson(n));
+  for (const BudgetPoint& p : r.curve) curve.push_back(toJson(p));
   return {{"model", r.model},
           {"method", r.method},
           {"memory", r.memory},
@@ -73,6 +105,8 @@ json toJson(const PartitionReport& r) {
           {"recomputedUs", r.recomputedMicroseconds},
           {"timesAreMeasured", r.timesAreMeasured},
           {"simulatedPeak", toJson(r.simulated)},
+          {"live", std::move(live)},
+          {"curve", std::move(curve)},
           {"measuredPeak", r.measured ? toJson(*r.measured) : json()},
           {"verification", std::move(verification)},
           {"notFinite", r.notFinite},

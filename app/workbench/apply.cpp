@@ -53,7 +53,8 @@ Result<StepRun> runRule(Graph& g, const Rule& rule, const std::optional<std::vec
   return out;
 }
 
-/// Rules are verified rewrite by rewrite, passes as a whole.
+}  // namespace
+
 Verdicts verdictsOf(const std::vector<StepRun>& steps, const VerifyOn& on) {
   Verdicts out;
   out.why = on.obstacle;
@@ -73,8 +74,6 @@ Verdicts verdictsOf(const std::vector<StepRun>& steps, const VerifyOn& on) {
     out.why = fmt::format("on random inputs, {}; example inputs may help", out.why);
   return out;
 }
-
-}  // namespace
 
 std::vector<Record> Rewritten::records() const {
   std::vector<Record> out;

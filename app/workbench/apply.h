@@ -67,6 +67,9 @@ struct Rewritten {
   std::vector<std::string> refused() const;
   std::vector<RolledBack> rolledBack() const;
 };
+/// Rules are verified rewrite by rewrite, passes as a whole.
+Verdicts verdictsOf(const std::vector<StepRun>&, const VerifyOn&);
+
 /// Errors: Cancelled, when nothing has changed; Expectation where a rule rewrote another number of times than the
 /// recipe expects; Verification with `strict`; BadInput where a rule only finds, or a match has no such number.
 Result<Rewritten> rewrite(Graph, const RuleFile&, const RewriteRequest&, const Semantics&, const Job& = {});

@@ -55,14 +55,23 @@ bool isSavedObject(const std::string& path) {
   return zip && holdsSavedObject(*zip);
 }
 
-Result<std::vector<std::string>> graphNames(const std::string& path) {
+Result<std::vector<CapturedGraph>> capturedGraphs(const std::string& path) {
   auto file = MappedFile::open(path);
   if (!file) return file.error();
   Source source{std::move(*file), {}, path};
   const auto format = formatOf(source);
   if (!format) return format.error();
-  if (!(*format)->graphs) return std::vector<std::string>{"forward"};
+  if (!(*format)->graphs) return std::vector<CapturedGraph>();
   return (*format)->graphs(source);
+}
+
+Result<std::vector<std::string>> graphNames(const std::string& path) {
+  auto captured = capturedGraphs(path);
+  if (!captured) return captured.error();
+  std::vector<std::string> out;
+  for (CapturedGraph& g : *captured) out.push_back(std::move(g.name));
+  if (out.empty()) out.emplace_back("forward");
+  return out;
 }
 
 Result<Model> importModel(const std::string& path, const Semantics& semantics, const ImportOptions& options,

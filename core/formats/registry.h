@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/formats/captured_graphs.h"
 #include "core/formats/file_format.h"
 #include "core/formats/reader.h"
 
@@ -18,8 +19,8 @@ struct Format {
   bool (*matchesBytes)(std::string_view) = nullptr;
   bool (*matchesArchive)(const ZipDirectory&) = nullptr;
   Result<Model> (*read)(const Source&, const Semantics&, const ImportOptions&) = nullptr;
-  /// The graphs of one capture; null where a file is one model.
-  Result<std::vector<std::string>> (*graphs)(const Source&) = nullptr;
+  /// The graphs of one capture, first "forward"; null where a file is one model.
+  Result<std::vector<CapturedGraph>> (*graphs)(const Source&) = nullptr;
   Status (*write)(const Graph&, const std::string& path, const ExportOptions&) = nullptr;  ///< null: it is only read
 };
 

@@ -203,7 +203,6 @@ class Alive {
  public:
   void add(ValueId storage, size_t bytes) {
     if (held_.emplace(storage, bytes).second) now_ += bytes;
-    most_ = std::max(most_, now_);
   }
   void drop(ValueId storage) {
     const auto it = held_.find(storage);
@@ -211,16 +210,16 @@ class Alive {
     now_ -= it->second;
     held_.erase(it);
   }
-  size_t most() const { return most_; }
+  size_t now() const { return now_; }
 
  private:
   std::unordered_map<ValueId, size_t> held_;
-  size_t now_ = 0, most_ = 0;
+  size_t now_ = 0;
 };
 
 }  // namespace
 
-size_t simulatedPeak(const Graph& half, const JointGraph& joint) {
+std::vector<LiveBytes> liveBytes(const Graph& half, const JointGraph& joint) {
   using enum OperatorFact;
   const std::vector<NodeId> order = half.order(half.root());
   // In the half's own ids: the value whose memory each value lies in, and the last node that reads that.
@@ -253,12 +252,20 @@ size_t simulatedPeak(const Graph& half, const JointGraph& joint) {
     for (ValueId v : half.node(n).outputs)
       if (storage[v.index] == v) dying[lastUse[v.index]].push_back(v);
   Alive alive;
+  std::vector<LiveBytes> out;
   for (size_t i = 0; i < order.size(); ++i) {
     for (ValueId v : half.node(order[i]).outputs)
       if (storage[v.index] == v) alive.add(v, bytes[v.index]);
+    out.push_back({order[i], alive.now()});
     for (ValueId v : dying[i]) alive.drop(v);
   }
-  return alive.most();
+  return out;
+}
+
+size_t mostAlive(const std::vector<LiveBytes>& live) {
+  size_t most = 0;
+  for (const LiveBytes& l : live) most = std::max(most, l.bytes);
+  return most;
 }
 
 Result<Halves> splitJoint(const JointGraph& joint, const Cut& cut, const OperatorSet& operators) {

@@ -21,8 +21,15 @@ struct Halves {
 /// `operators` must know aten.clone.default: an input that the forward pass overwrites is copied before it is kept.
 Result<Halves> splitJoint(const JointGraph&, const Cut&, const OperatorSet& operators);
 
-/// The most bytes alive at once while a half of the joint graph runs: a node's operands and results while it runs, and
-/// what later nodes or the caller want. Inputs and weights are not counted; views count as what they look into.
-size_t simulatedPeak(const Graph& half, const JointGraph&);
+/// The bytes alive while each node of a half of the joint graph runs, in the half's order: the node's operands and
+/// results, and what later nodes or the caller want. Inputs and weights are not counted; views count as what they look
+/// into.
+struct LiveBytes {
+  NodeId node;  ///< of the half
+  size_t bytes = 0;
+};
+std::vector<LiveBytes> liveBytes(const Graph& half, const JointGraph&);
+/// The most of them.
+size_t mostAlive(const std::vector<LiveBytes>&);
 
 }  // namespace graft

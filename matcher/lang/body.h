@@ -79,6 +79,10 @@ class Body {
   /// The whole body of swap_module: of a pattern one call of the module, by type or path, of a replacement one call of
   /// the new module.
   void callAlone(const Syntax& module);
+  /// Of a replacement: its results, tied to the gradients that `backward`, a function of `file`, computes for
+  /// `parameters`. What it takes first are the gradients of the results.
+  Term withGradients(const Term& result, const Names& parameters, const std::string& rule,
+                     const FunctionSyntax& backward, const FileContext& file);
   /// Makes it the graph's results and drops what nothing uses.
   void returns(const Term& result, Span at);
   /// For `where`: the result as an expression.

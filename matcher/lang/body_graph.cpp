@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "core/base/suggest.h"
+#include "core/base/words.h"
 #include "matcher/lang/body.h"
 #include "matcher/lang/normal_call.h"
 
@@ -183,6 +185,75 @@ Term Body::emit(BoundCall bound, Span span) {
     s.names.push_back(i < bound.op->returns.size() ? bound.op->returns[i].name : "");
   }
   return Term{std::move(s), span};
+}
+
+Term Body::withGradients(const Term& result, const Names& parameters, const std::string& rule,
+                         const FunctionSyntax& backward, const FileContext& file) {
+  const Span at = backward.span;
+  const auto refuse = [&](Span where, const std::string& why) { file.text.fail(where.begin, why); };
+  std::vector<Term> results{result};
+  if (const auto* s = result.as<Sequence>()) results = s->items;
+  for (const Term& r : results)
+    if (const auto* v = r.as<GraphValue>(); !v || v->isConstant() || v->isList)
+      refuse(at, fmt::format("the replacement of `{}` returns something else than tensors: only these have gradients",
+                             rule));
+  std::vector<std::string> known, names;
+  for (const auto& [name, term] : parameters)
+    if (term.as<GraphValue>()) known.push_back(name);
+  std::vector<Term> given;
+  for (const ParameterSyntax& p : backward.parameters) {
+    if (given.size() >= results.size()) {
+      if (p.defaultValue) break;
+      const auto it = parameters.find(p.name);
+      if (it == parameters.end() || !it->second.as<GraphValue>()) {
+        const auto near = nearestName(p.name, known);
+        refuse(p.span,
+               fmt::format("the replacement has no parameter `{}`{}; `backward` takes the gradients of its {}, "
+                           "then parameters of the replacement",
+                           p.name, near ? fmt::format(", but `{}`", *near) : "", counted(results.size(), "result")));
+      }
+      names.push_back(p.name);
+      given.push_back(it->second);
+    } else {
+      if (parameters.contains(p.name))
+        refuse(p.span, fmt::format("`{}` is a parameter of the replacement: the gradients of its {} come first, under "
+                                   "names of their own",
+                                   p.name, counted(results.size(), "result")));
+      given.push_back(
+          inFile(file, at, [&] { return operation("graft.tangent", p.name, {results[given.size()]}, at); }));
+    }
+  }
+  if (given.size() < results.size())
+    refuse(at, fmt::format("`backward` takes the gradients of the {} first", counted(results.size(), "result")));
+  const Term returned = callFunction(Local{&backward, &file}, given, {}, at);
+  std::vector<Term> made{returned};
+  if (const auto* s = returned.as<Sequence>()) made = s->items;
+  if (made.size() != names.size())
+    refuse(at, fmt::format("`backward` takes {} behind the gradients and returns {}: it returns a gradient for each, "
+                           "None where there is none",
+                           counted(names.size(), "parameter"), counted(made.size(), "value")));
+  Sequence inputs, gradients;
+  std::vector<Argument> of;
+  for (size_t i = 0; i < made.size(); ++i) {
+    if (const Argument* a = made[i].literal(); a && a->isNone()) continue;
+    const auto* input = given[results.size() + i].as<GraphValue>();
+    if (const auto* g = made[i].as<GraphValue>(); !g || g->isConstant() || input->isConstant())
+      refuse(at, fmt::format("`backward` returns no tensor as the gradient of `{}`{}", names[i],
+                             input->isConstant() ? ", which is a number: return None" : ""));
+    inputs.items.push_back(given[results.size() + i]);
+    gradients.items.push_back(made[i]);
+    of.emplace_back(names[i]);
+  }
+  return inFile(file, at, [&] {
+    const Term tied =
+        operation("graft.own_gradient", backward.name,
+                  {Term{Sequence{results}, at}, Term{std::move(inputs), at}, Term{std::move(gradients), at},
+                   Term{Argument(rule), at}, Term{Argument::list(std::move(of)), at}},
+                  at);
+    Sequence out;
+    for (size_t i = 0; i < results.size(); ++i) out.items.push_back(element(tied, static_cast<int64_t>(i), at));
+    return Term{std::move(out), at};
+  });
 }
 
 void Body::returns(const Term& result, Span at) {

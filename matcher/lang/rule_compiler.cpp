@@ -222,7 +222,7 @@ void compilePattern(const FileContext& file, const RuleSyntax& syntax, Body& bod
 }
 
 void compileReplacement(const FileContext& file, const RuleSyntax& syntax, const Body& pattern, Body& body,
-                        const Rule& rule) {
+                        const Rule& rule, const FunctionSyntax* backward = nullptr) {
   const FunctionSyntax& f = bodyOf(file, syntax.replacement);
   body.takeModulesOf(pattern);
   if (syntax.replacement.module) body.construct(*syntax.replacement.module);
@@ -255,7 +255,10 @@ void compileReplacement(const FileContext& file, const RuleSyntax& syntax, const
     const ValueId id = body.addParameter(match->name, match->kind);
     if (p.name != match->name) body.define(p.name, Term{GraphValue{id, match->kind, false}, p.span});
   }
-  body.returns(body.run(f), f.span);
+  const Body::Names parameters = body.names();
+  Term result = body.run(f);
+  if (backward) result = body.withGradients(result, parameters, rule.name, *backward, *syntax.backward.file);
+  body.returns(result, f.span);
   const size_t want = pattern.graph.returns().size(), have = body.graph.returns().size();
   if (want != have) {
     const bool list = have == 1 && body.graph.returns()[0].isValue() &&
@@ -319,9 +322,10 @@ Argument pathFromFile(const FileContext& file, Argument argument) {
 RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
   const SourceText& text = file.text;
   for (const FunctionSyntax& f : type.functions)
-    if (f.name != "pattern" && f.name != "replacement" && f.name != "replace" && f.name != "where")
-      text.fail(f.span.begin,
-                fmt::format("a rule has no `{}`{}", f.name, suggestion(f.name, {"pattern", "replacement", "where"})));
+    if (f.name != "pattern" && f.name != "replacement" && f.name != "replace" && f.name != "where" &&
+        f.name != "backward")
+      text.fail(f.span.begin, fmt::format("a rule has no `{}`{}", f.name,
+                                          suggestion(f.name, {"pattern", "replacement", "where", "backward"})));
   for (const ClassSyntax& c : type.classes)
     if (c.name != "pattern" && c.name != "replacement" && c.name != "replace")
       text.fail(c.span.begin,
@@ -332,9 +336,11 @@ RuleSyntax ruleSyntax(const FileContext& file, const ClassSyntax& type) {
                   type.span,
                   sideOf(file, type, {"pattern"}),
                   sideOf(file, type, {"replacement", "replace"}),
-                  sideOf(file, type, {"where"})};
-  if (rule.where.module)
-    text.fail(type.span.begin, fmt::format("`where` of the rule `{}` is a function, not a module", type.name));
+                  sideOf(file, type, {"where"}),
+                  sideOf(file, type, {"backward"})};
+  for (const auto& [name, side] : {std::pair("where", rule.where), std::pair("backward", rule.backward)})
+    if (side.module)
+      text.fail(type.span.begin, fmt::format("`{}` of the rule `{}` is a function, not a module", name, type.name));
   if (!rule.pattern)
     text.fail(type.span.begin, fmt::format("the rule `{}` has no pattern: write `def pattern(...)`", type.name));
   return rule;
@@ -391,6 +397,17 @@ Rule compileRule(const FileContext& file, const RuleSyntax& syntax) {
       if (p.kind == ParameterKind::Value && p.orNumber && !isSaid && v)
         p.orNumber = takesNumbers(*rule.replacement, rule.replacementExpressions, v);
     }
+  }
+  if (syntax.backward) {
+    if (!syntax.replacement)
+      syntax.backward.file->text.fail(
+          syntax.backward.span().begin,
+          fmt::format("the rule `{}` has no replacement, whose gradients `backward` could compute", syntax.name));
+    Body body(*syntax.replacement.file, Side::Replacement);
+    compileReplacement(*syntax.replacement.file, syntax, pattern, body, rule, syntax.backward.function);
+    body.graph.name = rule.name;
+    rule.differentiable = std::move(body.graph);
+    rule.differentiableExpressions = std::move(body.expressions);
   }
   if (syntax.where) {
     const FunctionSyntax& condition = *syntax.where.function;
@@ -451,7 +468,8 @@ RewriteTolerance toleranceOf(const FileContext& file, const Syntax& value) {
 void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule) {
   for (const auto& [name, value] : type.assignments) {
     const bool flag = name == "exact" || name == "changes_numbers";
-    if (name == "pattern" || name == "replacement" || name == "replace" || name == "where") continue;
+    if (name == "pattern" || name == "replacement" || name == "replace" || name == "where" || name == "backward")
+      continue;
     if (name == "tolerance") {
       rule.tolerance = toleranceOf(file, value);
       rule.changesNumbers = true;
@@ -460,7 +478,7 @@ void applySettings(const FileContext& file, const ClassSyntax& type, Rule& rule)
     if (!flag && name != "scope")
       file.text.fail(value.focus.begin, fmt::format("a rule has no setting `{}`{}", name,
                                                     suggestion(name, {"scope", "exact", "changes_numbers", "tolerance",
-                                                                      "pattern", "replacement", "where"})));
+                                                                      "pattern", "replacement", "where", "backward"})));
     if (flag) {
       const bool* b = value.literal.as<bool>();
       if (!b) file.text.fail(value.span.begin, fmt::format("`{}` is True or False", name));

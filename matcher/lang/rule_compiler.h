@@ -20,7 +20,7 @@ struct RuleSyntax {
   std::string name, doc;
   Span docSpan, span;
   SideSyntax pattern, replacement;
-  SideSyntax where;  ///< a function
+  SideSyntax where, backward;  ///< functions
 };
 
 /// The parts of a class that derives from Rule. Throws Failure.

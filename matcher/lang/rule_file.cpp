@@ -35,6 +35,7 @@ std::optional<RuleSyntax> bareRule(const FileContext& context) {
   if (!rule.pattern) return std::nullopt;
   rule.replacement = side({"replacement", "replace", "Replacement"});
   if (const FunctionSyntax* f = file.findFunction("where")) rule.where = {f, nullptr, &context};
+  if (const FunctionSyntax* f = file.findFunction("backward")) rule.backward = {f, nullptr, &context};
   rule.name = std::filesystem::path(context.text.file()).stem().string();
   rule.doc = file.doc;
   rule.docSpan = file.docSpan;
@@ -227,7 +228,8 @@ class Imports {
     for (const ClassSyntax& c : from.syntax.classes) names.push_back(c.name);
     for (const auto& [name, definition] : from.context.imported) names.push_back(name);
     for (const std::string& name : names) {
-      const bool part = name == "pattern" || name == "replacement" || name == "replace" || name == "where";
+      const bool part =
+          name == "pattern" || name == "replacement" || name == "replace" || name == "where" || name == "backward";
       if (part || name.starts_with("_") || into_.context.find(name).file == &into_.context) continue;
       if (from.context.find(name)) take(from, name, name, offset);
     }

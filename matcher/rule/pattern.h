@@ -53,6 +53,10 @@ struct Rule {
   Graph pattern;
   std::optional<Graph> replacement;  ///< none: the rule only finds
   std::vector<Expression> patternExpressions, replacementExpressions;
+  /// The replacement with the gradients that the rule's own `backward` computes, of a rule that has one: see
+  /// takeGradients().
+  std::optional<Graph> differentiable;
+  std::vector<Expression> differentiableExpressions;
   /// Lists of the pattern that `a, b = …` unpacks, and into how many.
   std::vector<std::pair<ValueId, size_t>> unpacked;
   std::optional<Expression> where;
@@ -89,5 +93,10 @@ struct RuleFile {
   const Rule* findRule(std::string_view name) const;
   const Recipe* findRecipe(std::string_view name) const;
 };
+
+/// For a graph that will be differentiated: replacements bring along the gradients that their rules' own `backward`
+/// computes. `graft.tangent(y)` stands for the gradient of the result y, and `graft.own_gradient` ties the computed
+/// gradients to what they belong to; it gives the results as they are.
+void takeGradients(RuleFile&);
 
 }  // namespace graft

@@ -105,6 +105,8 @@ def main():
     out.mkdir(parents=True, exist_ok=True)
     try:
         version = check_version(build)
+        for name in ("links", "contributing"):  # the pages that go into the package
+            run(sys.executable, ROOT / f"tests/structure/{name}.py", ROOT)
         say("the wheel")
         files = [make_wheel.make(out, build)]
         if (build / "bin/graft-gui").exists():
@@ -121,8 +123,6 @@ def main():
         try_package(package, version)
         if not o.only_made:
             try_wheels(files, build)
-        for name in ("links", "contributing"):
-            run(sys.executable, ROOT / f"tests/structure/{name}.py", ROOT)
     except (Failed, subprocess.CalledProcessError) as e:
         sys.exit(f"release: {e}")
     say(f"{version} lies in {out}")

@@ -164,7 +164,8 @@ def main():
         {"dask": on_dask, "ray": on_ray, "slurm": on_slurm}[request["scheduler"]](request, cancelled)
         say(end="")
     except ImportError as e:
-        say(end=f"{e}; `pip install graft[{request['scheduler']}]` installs what it needs")
+        package = {"dask": "distributed"}.get(request["scheduler"], request["scheduler"])
+        say(end=f"{e}; `{sys.executable} -m pip install {package}` installs it, and --python names another Python")
     except Exception as e:
         say(end=f"{type(e).__name__}: {e}")
     sys.stdout.flush()

@@ -7,7 +7,6 @@ import warnings
 
 import torch
 import torch.nn.functional as F
-from torch.utils.checkpoint import checkpoint
 
 from support import GRAFT, OPERATORS, SOURCE, TestCase, main
 
@@ -64,7 +63,7 @@ class BackendTraining(TestCase):
         self.rules = self.file("rules.py", RULES)
 
     def backend(self, **options):
-        return graft_fx.backend(self.rules, graft=str(GRAFT), library=str(OPERATORS), training=True, **options)
+        return graft_fx.backend(self.rules, graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=False, **options)
 
     def compiled(self, model, **options):
         backend = self.backend(**options)
@@ -117,7 +116,7 @@ class BackendTraining(TestCase):
         model = modules.Attention(64, 4).double().train()
         eager, x = copy.deepcopy(model), torch.randn(4, 10, 64, dtype=torch.float64)
         backend = graft_fx.backend(SOURCE / "samples/slapo_attention/rules.py", recipe="Train", graft=str(GRAFT), library=str(OPERATORS),
-                                   training=True)
+                                   training=True, fuse=False)
         losses = []
         for call, net in ((torch.compile(model, backend=backend), model), (eager, eager)):
             torch.manual_seed(2)
@@ -208,7 +207,7 @@ class Stopped(Rule):
 """)
         model = Block().double().train()
         eager = copy.deepcopy(model)
-        backend = graft_fx.backend(rules, graft=str(GRAFT), library=str(OPERATORS), training=True)
+        backend = graft_fx.backend(rules, graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=False)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             torch.testing.assert_close(self.losses(torch.compile(model, backend=backend), model), self.losses(eager, eager), rtol=1e-10, atol=0)
@@ -216,27 +215,6 @@ class Stopped(Rule):
         self.assertEqual(len(texts), 1, texts)
         self.assertIn("the gradient of", texts[0])
         self.assertFalse(backend.reports[0]["rewritten"])
-
-    def test_checkpointed_regions_are_computed_again(self):
-        class Checked(torch.nn.Module):
-            def __init__(self):
-                super().__init__()
-                self.block, self.last = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 8)), torch.nn.Linear(8, 8)
-
-            def forward(self, x):
-                x = checkpoint(self.block, x, use_reentrant=False)
-                return self.last(x), x.mean()
-
-        model = Checked().double()
-        eager = copy.deepcopy(model)
-        with warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always")
-            call, backend = self.compiled(model)
-            torch.testing.assert_close(self.losses(call, model), self.losses(eager, eager), rtol=1e-10, atol=0)
-        report = backend.reports[0]
-        self.assertIn("checkpoint", report["reason"])
-        self.assertIn("it was asked for", [n["reason"] for n in report["partition"]["recomputed"]])
-        self.assertEqual(sum("is trained as it was" in str(w.message) for w in said), 1)
 
     def test_sizes_that_vary(self):
         model = Block().double().train()

@@ -169,6 +169,13 @@ class Cluster(TestCase):
         self.assertEqual(len(self.log.read_text().split()), 7)
         self.assertEqual(self.runs(), {n: 1 for n in self.names})
 
+    @unittest.skipIf(HAS_RAY, "ray is installed")
+    def test_without_the_package_it_says_how_to_get_it(self):
+        self.make(1)
+        run = subprocess.run(self.words("--on", "ray"), capture_output=True, text=True)
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("-m pip install ray", run.stderr)
+
     def test_without_a_scheduler_it_says_what_is_missing(self):
         self.make(1)
         empty = self.folder / "empty"

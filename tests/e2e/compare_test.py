@@ -95,6 +95,27 @@ class Compare(TestCase):
         output = json.loads(graft("compare", a, wider, *given, "--json").stdout)["outputs"][0]
         self.assertEqual((output["maxAbs"], output["cosine"]), (None, None))
 
+    def test_several_models_are_one_table(self):
+        a, b, inputs = self.models(torch.nn.Identity(), torch.randn(4, 32))
+        wider = self.folder / "wider.pt"
+        torch.jit.trace(torch.nn.Linear(32, 33), torch.randn(4, 32)).save(str(wider))
+        given = ("--inputs", inputs, "--seconds", "0.05")
+        run = self.done("compare", a, a, a, *given)
+        self.assertEqual(len([line for line in run.stdout.splitlines() if str(a) in line]), 3)
+        self.fails(5, "compare", a, b, a, *given, says=(f"{b} differs from {a}: output 0",))
+        rows = json.loads(graft("compare", a, b, wider, *given, "--json").stdout)["models"]
+        self.assertEqual([row["passed"] for row in rows], [True, False, False])
+        self.assertEqual((rows[0]["outputs"], rows[0]["ratio"], rows[2]["maxAbs"]), ([], 1, None))
+        self.assertGreater(rows[1]["maxAbs"], 0)
+        self.assertEqual({row["model"]: row["kernels"] for row in rows}, {str(a): 3, str(b): 3, str(wider): 1})
+        # One that does not run has a row that says why, and the others are compared.
+        other = self.folder / "other.pt"
+        torch.jit.trace(torch.nn.Linear(7, 7), torch.randn(4, 7)).save(str(other))
+        rows = json.loads(graft("compare", a, other, a, *given, "--json").stdout)["models"]
+        self.assertIn(str(other), rows[1]["obstacle"])
+        self.assertTrue(rows[2]["passed"])
+        self.fails(2, "compare", a, a, a, *given, "--layers", says="--layers compares two models")
+
     def test_inputs_made_up_are_in_the_dtype_asked_for(self):
         a, _, _ = self.models(torch.nn.Identity(), torch.randn(4, 32))
         doc = self.json("compare", a, a, "--input", "f32[4,32]", "--dtype", "bfloat16", "--layers", "--seconds", "0.05")

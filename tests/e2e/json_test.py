@@ -245,11 +245,13 @@ class Documents(TestCase):
         for method in ("joint", "forward", "backward"):
             self.assertIsNotNone(self.check("info", step, "--method", method)["signature"])
         self.check("partition", step, "-o", self.folder / "half.pt")
-        self.check("partition", step, "--no-verify")
+        self.check("partition", step, "--no-verify", "--curve")
 
     def test_comparing(self):
         self.check("compare", self.net, self.net, *self.given, "--seconds", "0.05")
         self.check("compare", self.net, self.other, *self.given, "--seconds", "0.05", "--layers", code=5)
+        table = self.check("compare", self.net, self.net, self.other, *self.given, "--seconds", "0.05", code=5)
+        self.assertEqual([row["passed"] for row in table["models"]], [True, True, False])
 
     def test_benchmarks(self):
         rules = self.file("swish.py", RULES.split("class Wrong")[0])
@@ -257,6 +259,19 @@ class Documents(TestCase):
         self.check("bench", *common)
         document = self.check("bench", *common, "--against", "eager,jit")
         self.assertEqual([m["mode"] for m in document["models"][0]["baselines"]["modes"]], ["eager", "jit"])
+
+    def test_benchmarks_of_training(self):
+        net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.GELU(), torch.nn.Linear(8, 2))
+        path = self.folder / "train.pt2"
+        torch.export.save(torch.export.export(net, (torch.randn(3, 4),)), path)
+        document = self.check("bench", path, "--train", "--against", "eager,graft", "--seconds", "0.05")
+        eager, own = document["models"][0]["training"]["modes"]
+        self.assertEqual([eager["mode"], own["mode"]], ["eager", "graft"])
+        self.assertEqual(len(eager["losses"]), len(own["losses"]))
+        for a, b in zip(eager["losses"], own["losses"]):
+            self.assertAlmostEqual(a, b, places=5)
+        self.assertGreater(eager["peakBytes"], 0)
+        self.assertGreater(own["ratio"], 0)
 
 
 main()

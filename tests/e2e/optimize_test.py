@@ -5,10 +5,13 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import torch
 from torch import nn
 
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+from engine_client import Engine  # noqa: E402
 from support import BUILD, GRAFT, OPERATORS, TestCase, graft, main
 
 # Both rewrites compute the same. GELU in one operator is many times as fast as in eight; a maximum along a new dimension of two is
@@ -135,6 +138,46 @@ class OwnRules(OptimizeTest):
 
 class Chosen(OwnRules):
     rules = SHIPPED
+
+    def test_the_engine_makes_it_a_step_that_another_engine_repeats(self):
+        module = nn.Sequential(Gelu(), nn.ReLU())
+        path = str(self.model(module))
+
+        def engine():
+            out = Engine([self.program, "engine"])
+            self.addCleanup(out.kill)
+            return out
+
+        def ask(one, method, **params):
+            reply = one.ask(method, **params)
+            self.assertIn("result", reply, reply)
+            return reply["result"]
+
+        first, second = engine(), engine()
+        for one in (first, second):
+            self.assertEqual(ask(one, "model/open", path=path, inputs=str(self.inputs), graph="none")["document"], 1)
+        made = ask(first, "model/optimize", document=1, seconds=0.5, budget=20)
+        rules = {r["rule"]: r for r in made["report"]["rules"]}
+        self.assertEqual((rules["OneGelu"]["kept"], rules["SlowRelu"]["kept"]), (True, False))
+        self.assertLess(rules["OneGelu"]["without"]["ratio"], 1)  # without it the model is slower
+        self.assertGreater(made["report"]["result"]["timing"]["ratio"], 1)
+        self.assertNotIn("output", made["report"]["result"])
+        self.assertEqual([r["rule"] for r in made["records"]], ["OneGelu"])
+        self.assertEqual(made["verdicts"]["verified"], 1)
+        self.assertEqual([len(s["records"]) for s in ask(first, "model/history", document=1)["steps"]], [0, 1])
+        again = ask(second, "model/optimize", document=1, plan=made["plan"], verify=False)
+        self.assertEqual((again["graph"], again["records"][0]["removed"]), (made["graph"], made["records"][0]["removed"]))
+        # From there nothing is left to do, and nothing changes.
+        rest = ask(first, "model/optimize", document=1, seconds=0.2, budget=10)
+        self.assertNotIn("records", rest)
+        self.assertTrue(rest["report"]["whyUnchanged"])
+        self.assertEqual(ask(first, "model/history", document=1)["position"], 1)
+        # It can be stopped.
+        ask(first, "model/undoTo", document=1, step=0, graph="none")
+        ident = first.send("model/optimize", {"document": 1, "budget": 500})
+        first.send_raw(json.dumps({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": ident}}).encode())
+        self.assertEqual(first.reply()["error"]["code"], -32800)
+        self.assertEqual(ask(first, "model/history", document=1)["position"], 0)
 
     def test_what_makes_it_faster_is_kept_and_what_makes_it_slower_is_left_out(self):
         module = nn.Sequential(Gelu(), nn.ReLU())

@@ -261,6 +261,32 @@ class Training(TestCase):
         self.fails(3, "partition", self.path, "--memory", "1%", "-o", self.folder / "x.pt", *given, says=("cannot be met", "at least --memory"))
         self.fails(3, "partition", self.path, "--method", "forward", *given, says="no backward pass")
 
+    def test_wishes_come_from_a_file_and_other_budgets_are_a_curve(self):
+        net = torch.nn.Sequential(*[m for _ in range(4) for m in (torch.nn.Linear(32, 32), torch.nn.GELU())])
+        self.captured(net, (torch.randn(64, 32),))
+        file = self.folder / "cut.json"
+        file.write_text('{"partition": 1, "memory": 0.6, "recompute": ["1"]}')
+        by_file = self.json("partition", self.path, "--cut", file, "--no-verify")
+        by_flags = self.json("partition", self.path, "--memory", "60%", "--recompute", "1", "--no-verify")
+        self.assertEqual(by_file, by_flags)
+        self.assertEqual(self.json("partition", self.path, "--cut", file, "--memory", "80%", "--no-verify")["memory"], 0.8)
+        for wrong, says in (('{"partition": 1, "memori": 1}', 'did you mean "memory"?'), ('{"partition": 2}', "its version is 2"),
+                            ('{"partition": 1, "memory": 60}', "a share from 0 to 1"), ('{"memory": 1}', "partition"), ("[]", "cut.json")):
+            file.write_text(wrong)
+            self.fails(3, "partition", self.path, "--cut", file, "--no-verify", says=says)
+        self.fails(3, "partition", self.path, "--cut", self.folder / "none.json", "--no-verify", says="cannot read")
+        cut = self.json("partition", self.path, "--no-verify", "--curve")
+        curve = cut["curve"]
+        self.assertGreater(len(curve), 2)
+        self.assertEqual(curve[0]["savedBytes"], cut["defaultBytes"])
+        self.assertEqual(curve[-1]["savedBytes"], cut["leastBytes"])
+        for before, after in zip(curve, curve[1:]):
+            self.assertLessEqual(after["savedBytes"], before["savedBytes"])
+            self.assertLessEqual(after["savedBytes"], after["memory"] * cut["defaultBytes"] * (1 + 1e-6))
+        # Live memory: the most of it is the peak that is printed.
+        for half in ("forward", "backward"):
+            self.assertEqual(max(n["bytes"] for n in cut["live"][half]), cut["simulatedPeak"][half])
+
     def test_measured_times_decide_and_the_measured_peak_is_near_the_simulated_one(self):
         net = torch.nn.Sequential(*[m for _ in range(4) for m in (torch.nn.Linear(32, 32), torch.nn.GELU())])
         self.captured(net, (torch.randn(64, 32),))

@@ -50,7 +50,7 @@ class Engine:
                 return message
             self.notices.append(message)
 
-    def ask(self, method, **params):
+    def ask(self, method, /, **params):
         self.send(method, params)
         return self.reply()
 

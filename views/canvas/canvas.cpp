@@ -7,6 +7,7 @@
 #include <cmath>
 #include <utility>
 
+#include "views/canvas/canvas_frame.h"
 #include "views/canvas/canvas_paint.h"
 #include "views/canvas/overview.h"
 #include "views/document/async.h"
@@ -29,6 +30,7 @@ Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme
   setAcceptDrops(true);
   setAttribute(Qt::WA_OpaquePaintEvent);
   setMinimumSize(120, 80);
+  setAccessibleName(tr("Drawing of the model"));
   overview_ = new Overview(this);
   overview_->hide();
 }
@@ -168,6 +170,7 @@ void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
 void Canvas::setDecorations(Decorations decorations) {
   decorations_ = std::move(decorations);
   if (scene_) boxes_ = resolve(*scene_, decorations_);
+  overview_->refresh();
   invalidate();
 }
 
@@ -300,6 +303,10 @@ bool Canvas::openTo(const QString& key) {
       const Box& standsFor = scene_->view.boxes[static_cast<size_t>(box)];
       if (standsFor.repeat > 1 && standsFor.key != path) changed |= options_.unfolded.insert(standsFor.key).second;
     }
+  // An input comes out of its bundle.
+  if (shown >= 0 && key.startsWith(QLatin1Char('<')))
+    if (const Box& box = scene_->view.boxes[static_cast<size_t>(shown)]; box.repeat > 1)
+      changed |= options_.unfolded.insert(box.key).second;
   if (changed) rebuild();
   return changed;
 }
@@ -421,36 +428,29 @@ void Canvas::paintEvent(QPaintEvent*) {
     const double radius = (io ? r.height() / 2 : 6) * scale_;
     p.drawRoundedRect(QRectF(toWidget(r.topLeft()), r.size() * scale_).adjusted(-2, -2, 2, 2), radius + 2, radius + 2);
   }
-  if (!title_.isEmpty()) {
-    const QFont font = drawingFont(12, QFont::DemiBold);
-    const QRectF r(12, 10, QFontMetricsF(font).horizontalAdvance(title_) + 20, 22);
-    p.setPen(Qt::NoPen);
-    p.setBrush(toQt(palette_.background));  // an edge, so that what is behind it does not run into its words
-    p.drawRoundedRect(r.adjusted(-5, -5, 5, 5), 16, 16);
-    p.setBrush(toQt(mix(palette_.background, palette_.text, 0.08)));
-    p.drawRoundedRect(r, 11, 11);
-    p.setFont(font);
-    p.setPen(toQt(palette_.text));
-    p.drawText(r, Qt::AlignCenter, title_);
+  const CanvasFrame framed = frame();
+  framed.paint(p);
+  if (showsFocus_) {
+    p.setBrush(Qt::NoBrush);
+    p.setPen(QPen(toQt(palette_.accent), 2));
+    p.drawRect(QRectF(rect()).adjusted(1, 1, -1, -1));
   }
-  if (boxes_.anyHeat) {
-    const QRectF r(14, height() - 34, 140, 8);
-    QLinearGradient gradient(r.topLeft(), r.topRight());
-    for (int k = 0; k <= 8; ++k) gradient.setColorAt(k / 8.0, toQt(palette_.heat(std::sqrt(k / 8.0))));
-    QColor back = toQt(palette_.background);
-    back.setAlpha(225);
-    p.setPen(Qt::NoPen);
-    p.setBrush(back);
-    p.drawRoundedRect(r.adjusted(-8, -22, 8, 24), 6, 6);
-    p.setBrush(gradient);
-    p.drawRoundedRect(r, 3, 3);
-    p.setFont(drawingFont(11, QFont::Normal));
-    p.setPen(toQt(palette_.dim));
-    p.drawText(r.adjusted(0, -18, 0, -10), Qt::AlignLeft | Qt::AlignVCenter, decorations_.heatTitle);
-    p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("0"));
-    p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignRight | Qt::AlignVCenter,
-               heatText(boxes_.most, decorations_.heatUnit));
-  }
+}
+
+CanvasFrame Canvas::frame() const {
+  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_}, size(), origin_, scale_};
+}
+
+double Canvas::wholeScale() const {
+  if (!scene_) return 1;
+  const QRectF b = scene_->bounds();
+  return std::clamp(std::min((width() - 16) / b.width(), (height() - 16) / b.height()), smallestScale, 1.25);
+}
+
+void Canvas::centre(double scale) {
+  if (!scene_) return;
+  const QPointF middle = scene_->bounds().center();
+  setView(middle - QPointF(width(), height()) / scale / 2, scale);
 }
 
 void Canvas::resizeEvent(QResizeEvent* e) {

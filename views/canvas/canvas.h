@@ -17,6 +17,7 @@
 
 namespace graft {
 
+class CanvasFrame;
 class Overview;
 
 class Canvas : public QWidget {
@@ -36,10 +37,18 @@ class Canvas : public QWidget {
   /// Lit from elsewhere: the code line or list row under the pointer.
   void setLit(const QStringList& nodes);
   void setTitle(const QString& title) { title_ = title, update(); }
+  QString title() const { return title_; }
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
   /// What is said of an edge, by the number that it has in the scene; "" for nothing.
   void setEdgeTips(std::function<QString(int)> tip) { edgeTip_ = std::move(tip); }
   void setOverviewVisible(bool);
+  /// What the colours of nodes say, in a corner.
+  void setLegendVisible(bool on) { hasLegend_ = on, update(); }
+  /// What stands still over the drawing. There must be a scene.
+  CanvasFrame frame() const;
+  /// The scale at which all of it is in view, and that view.
+  double wholeScale() const;
+  void centre(double scale);
   /// Small and still: for the pattern; fits itself on every resize.
   void setAutoFit(bool, double smallest = 0.65);
 
@@ -103,6 +112,8 @@ class Canvas : public QWidget {
   void mouseDoubleClickEvent(QMouseEvent*) override;
   void keyPressEvent(QKeyEvent*) override;
   void leaveEvent(QEvent*) override;
+  void focusInEvent(QFocusEvent*) override;
+  void focusOutEvent(QFocusEvent*) override;
   bool event(QEvent*) override;
   void dragEnterEvent(QDragEnterEvent*) override;
   void dropEvent(QDropEvent*) override;
@@ -140,6 +151,7 @@ class Canvas : public QWidget {
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;
   double autoFitSmallest_ = 0.65;
+  bool hasLegend_ = false, showsFocus_ = false;
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;
   bool cacheValid_ = false;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "views/canvas/canvas.h"
+#include "views/canvas/canvas_frame.h"
 #include "views/document/graph_decode.h"
 
 namespace graft {
@@ -47,7 +48,16 @@ void Canvas::mouseMoveEvent(QMouseEvent* e) {
     last_ = e->pos();
     return;
   }
-  const int box = scene_->boxAt(toScene(e->position()));
+  // An arrow to what is out of sight says what a click does.
+  const CanvasFrame framed = frame();
+  const auto& marks = framed.marks();
+  const bool isMark =
+      std::any_of(marks.begin(), marks.end(), [&](const auto& m) { return m.place.contains(e->position()); });
+  if (isMark)
+    setCursor(Qt::PointingHandCursor);
+  else
+    unsetCursor();
+  const int box = isMark ? -1 : scene_->boxAt(toScene(e->position()));
   if (box == hover_) return;
   hover_ = box >= 0 && scene_->view.boxes[static_cast<size_t>(box)].open ? -1 : box;
   update();
@@ -59,6 +69,9 @@ void Canvas::mouseReleaseEvent(QMouseEvent* e) {
   pressed_ = dragging_ = false;
   unsetCursor();
   if (!clicked || !scene_) return;
+  const CanvasFrame framed = frame();
+  for (const EdgeMark& m : framed.marks())
+    if (m.place.contains(e->position())) return panTo(scene_->rect(m.nearest).center());
   if (const int edge = edgeUnder(e->position()); edge >= 0 && e->modifiers() == Qt::NoModifier)
     return Q_EMIT edgeClicked(edge);
   const int box = scene_->boxAt(toScene(e->position()));
@@ -117,6 +130,8 @@ void Canvas::keyPressEvent(QKeyEvent* e) {
       return zoomIn();
     case Qt::Key_Minus:
       return zoomOut();
+    case Qt::Key_Home:
+      return fit();
     case Qt::Key_Escape:
       setSelection({});
       Q_EMIT selectionEdited({});
@@ -166,6 +181,20 @@ void Canvas::navigateToSibling(int direction) {
     navigateTo(selection_.first(), direction, 1);
 }
 
+/// Who comes by keyboard sees where it is.
+void Canvas::focusInEvent(QFocusEvent* e) {
+  const Qt::FocusReason reason = e->reason();
+  showsFocus_ = reason == Qt::TabFocusReason || reason == Qt::BacktabFocusReason || reason == Qt::ShortcutFocusReason;
+  QWidget::focusInEvent(e);
+  update();
+}
+
+void Canvas::focusOutEvent(QFocusEvent* e) {
+  showsFocus_ = false;
+  QWidget::focusOutEvent(e);
+  update();
+}
+
 void Canvas::leaveEvent(QEvent*) {
   hover_ = -1;
   update();
@@ -186,7 +215,11 @@ QString Canvas::tipOf(int index) const {
   const double heat = boxes_.heat[static_cast<size_t>(index)];
   if (boxes_.anyHeat && !std::isnan(heat))
     tip += QStringLiteral("<br>%1: %2").arg(decorations_.heatTitle, heatText(heat, decorations_.heatUnit));
-  if (box.repeat > 1) tip += tr("<br>%1 identical blocks; double-click ×%1 to see them all").arg(box.repeat);
+  if (box.repeat > 1)
+    tip += (box.kind == BoxKind::Input    ? tr("<br>%1 inputs; double-click ×%1 to see them all")
+            : box.kind == BoxKind::Output ? tr("<br>%1 outputs; double-click ×%1 to see them all")
+                                          : tr("<br>%1 identical blocks; double-click ×%1 to see them all"))
+               .arg(box.repeat);
   return tip;
 }
 

@@ -139,6 +139,8 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
   if (options.widthByBytes)
     for (const VisibleEdge& edge : scene->view.edges)
       scene->widths.push_back(widthOf(scene->graph->value(edge.value).type));
+  for (const auto& [input, box] : scene->view.bundled)
+    scene->boxOfKey.insert(QLatin1Char('<') + toQt(scene->graph->value(input).name), box);
   std::unordered_map<uint32_t, size_t> lastOfValue;
   for (size_t e = 0; e < scene->view.edges.size(); ++e) {
     const VisibleEdge& edge = scene->view.edges[e];
@@ -172,7 +174,8 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
   out.anyChange = d.fades;
   if (d.pattern.isEmpty() && d.changes.isEmpty() && d.heat.isEmpty()) return out;
-  std::vector<QSet<int>> matchesIn(n);
+  std::vector<QSet<int>>& matchesIn = out.matchesIn;
+  matchesIn.resize(n);
   std::vector<char> shown(n, 0);
   auto upwards = [&](int box, auto&& f) {
     for (; box >= 0; box = scene.view.boxes[static_cast<size_t>(box)].parent) f(static_cast<size_t>(box));
@@ -184,8 +187,9 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     const QString name = toQt(scene.graph->node(id).name);
     const bool own = scene.view.boxes[b].kind != BoxKind::Module;
     if (const auto it = d.pattern.find(name); it != d.pattern.end()) {
-      if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
       const int match = d.match.value(name, 0);
+      if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
+      out.anyPattern = true;
       if (d.countsMatches) upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
     }
     const Change change = d.changes.value(name, Change::None);
@@ -213,6 +217,8 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     const Box& box = scene.view.boxes[i];
     if (box.kind == BoxKind::Module && !box.open && out.changesInside[i] > 0) out.change[i] = Change::Changed;
     if (!box.open && !std::isnan(out.heat[i])) out.most = std::max(out.most, out.heat[i]);
+    if (!box.open && (out.pattern[i] >= 0 || out.change[i] != Change::None || out.matches[i] > 0))
+      out.marked.push_back(static_cast<int>(i));
   }
   return out;
 }

@@ -75,12 +75,14 @@ struct Decorations {
 /// Decorations of the boxes of one scene, modules' rolled up.
 struct BoxDecorations {
   std::vector<int> pattern;
-  std::vector<int> matches;  ///< how many matches lie in a module
+  std::vector<QSet<int>> matchesIn;  ///< their numbers
+  std::vector<int> matches;          ///< how many matches lie in a module
+  std::vector<int> marked;           ///< boxes that match or changed, and closed modules that hold some
   std::vector<Change> change;
   std::vector<int> changesInside;
   std::vector<double> heat;  ///< NaN: none
   double most = 0;           ///< of a box that is no container
-  bool anyChange = false, anyHeat = false;
+  bool anyChange = false, anyHeat = false, anyPattern = false;
 };
 BoxDecorations resolve(const Scene&, const Decorations&);
 

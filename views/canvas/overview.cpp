@@ -9,6 +9,7 @@ namespace graft {
 
 Overview::Overview(Canvas* canvas) : QWidget(canvas), canvas_(canvas) {
   resize(132, 150);
+  setAccessibleName(tr("Overview of the drawing"));
   setCursor(Qt::PointingHandCursor);
   setToolTip(tr("Overview: click to go there, drag to look around"));
 }
@@ -48,6 +49,17 @@ void Overview::paintEvent(QPaintEvent*) {
       p.setBrush(
           toQt(box.open ? shades.container(scene->depth[i] + 1) : mix(shades.surface, shades.border(box.kind), 0.55)));
       p.drawRect(scene->rect(static_cast<int>(i)));
+    }
+    // What matches or changed, large enough to be seen.
+    const BoxDecorations& marks = canvas_->boxDecorations();
+    const double least = 4 / factor();
+    for (const int box : marks.marked) {
+      const auto i = static_cast<size_t>(box);
+      if (i >= marks.change.size() || i >= scene->view.boxes.size()) continue;
+      const QRectF r = scene->rect(box);
+      const double w = std::max(r.width(), least), h = std::max(r.height(), least);
+      p.setBrush(toQt(marks.change[i] != Change::None ? shades.change(marks.change[i]) : shades.pattern(0)));
+      p.drawRect(QRectF(r.center().x() - w / 2, r.center().y() - h / 2, w, h));
     }
   }
   QPainter p(this);

@@ -54,15 +54,16 @@ const RuleInfo* Document::rule(const QString& name) const {
 
 namespace {
 
-QJsonObject openRequest(const QString& path, const QString& inputs) {
+QJsonObject openRequest(const QString& path, const QString& inputs, const QString& method) {
   QJsonObject request{{QStringLiteral("path"), path}};
+  if (!method.isEmpty()) request.insert(QStringLiteral("method"), method);
   if (!inputs.isEmpty()) request.insert(QStringLiteral("inputs"), inputs);
   return request;
 }
 
 }  // namespace
 
-void Document::open(const QString& path, const QString& inputs) {
+void Document::open(const QString& path, const QString& inputs, const QString& method) {
   cancelOpening();
   ++generation_;
   lostOpenings_ = 0;
@@ -73,13 +74,14 @@ void Document::open(const QString& path, const QString& inputs) {
   if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
   openingPath_ = placeOf(path);
   openingInputs_ = inputs;
+  openingMethod_ = method;
   sendOpen();
 }
 
 void Document::sendOpen() {
   const int generation = generation_;
   opening_ = engine_.call(
-      QStringLiteral("model/open"), inParts(openRequest(openingPath_, openingInputs_)),
+      QStringLiteral("model/open"), inParts(openRequest(openingPath_, openingInputs_, openingMethod_)),
       [=, this](const EngineReply& reply) {
         if (generation != generation_) return;
         if (reply.errorCode == EngineReply::lostCode && engine_.isComing()) {
@@ -118,9 +120,13 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
     if (old) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), old}}, {});
   other_ = nullptr;
   otherPath_.clear();
+  otherMethod_.clear();
   otherDocument_ = 0;
   lostReplays_ = 0;
   format_ = at(opened, "format").toString();
+  method_ = at(opened, "method").toString();
+  capturedGraphs_ = strings(at(opened, "graphs"));
+  isJoint_ = at(opened, "isJoint").toBool();
   document_ = at(opened, "document").toInt();
   unrestored_ = {};
   StepInfo first;
@@ -133,6 +139,7 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
                        freeAsync(std::exchange(old, nullptr));
                      });
   forgetRun();
+  gains_.clear();
   selection_.clear();
   misses_.clear();
   endPreview();
@@ -174,7 +181,8 @@ void Document::enginePlay() {
   }
   replaying_ = true;
   const int generation = generation_;
-  engine_.call(QStringLiteral("model/open"), withoutGraph(openRequest(path_, inputs_)),
+  engine_.call(QStringLiteral("model/open"),
+               withoutGraph(openRequest(path_, inputs_, capturedGraphs_.isEmpty() ? QString() : method_)),
                [this, generation](const EngineReply& reply) {
                  if (generation != generation_) return;
                  if (!reply.ok()) {
@@ -206,15 +214,14 @@ void Document::finishReplay() {
 
 void Document::replayFrom(size_t step, int generation) {
   if (step >= steps().size()) {
-    if (other_) return readOther(otherPath_, true);
+    if (other_) return readOther(otherPath_, otherMethod_, true);
     return finishReplay();
   }
   QJsonObject request = steps()[step].request;
   request.insert(QStringLiteral("document"), document_);
   // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
   if (steps()[step].rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
-  const QString method = methodOf(request);
-  engine_.call(method, withoutGraph(request), [this, step, generation](const EngineReply& reply) {
+  engine_.call(steps()[step].method, withoutGraph(request), [this, step, generation](const EngineReply& reply) {
     if (generation != generation_) return;
     if (!reply.ok()) {
       if (reply.errorCode == EngineReply::lostCode) return;
@@ -320,24 +327,26 @@ void Document::stopRun() {
   if (runId_) engine_.cancel(runId_);
 }
 
-void Document::compareWith(const QString& path) {
+void Document::compareWith(const QString& path, const QString& method) {
   if (path.isEmpty()) {
     if (otherDocument_) engine_.call(QStringLiteral("model/close"), {{QStringLiteral("document"), otherDocument_}}, {});
     other_ = nullptr;
     otherDocument_ = 0;
     otherPath_.clear();
+    otherMethod_.clear();
     forgetRun();
     Q_EMIT otherChanged();
     Q_EMIT runChanged();
     return;
   }
-  readOther(placeOf(path), false);
+  readOther(placeOf(path), method, false);
 }
 
 /// `again`: a new engine gets what the window has already.
-void Document::readOther(const QString& path, bool again) {
+void Document::readOther(const QString& path, const QString& method, bool again) {
   const int generation = generation_;
-  const QJsonObject request = openRequest(path, inputs_);
+  // Example inputs are those of the model that is open: another graph of a capture takes others.
+  const QJsonObject request = openRequest(path, path == path_ && method != method_ ? QString() : inputs_, method);
   engine_.call(QStringLiteral("model/open"), again ? withoutGraph(request) : inParts(request),
                [=, this](const EngineReply& reply) {
                  if (generation != generation_) return;
@@ -362,6 +371,7 @@ void Document::readOther(const QString& path, bool again) {
                    other_ = decoded.graph;
                    otherDocument_ = document;
                    otherPath_ = path;
+                   otherMethod_ = method;
                    otherFormat_ = format;
                    forgetRun();
                    Q_EMIT otherChanged();
@@ -375,6 +385,10 @@ void Document::askDiff(ReplyCallback done) {
   QJsonObject request = withDocument({});
   if (otherDocument_) request.insert(QStringLiteral("other"), otherDocument_);
   engine_.call(QStringLiteral("model/diff"), request, std::move(done));
+}
+
+int Document::ask(const QString& method, const QJsonObject& params, ReplyCallback done) {
+  return document_ ? engine_.call(method, withDocument(params), std::move(done)) : 0;
 }
 
 void Document::askWeight(const QString& name, ReplyCallback done) {

@@ -31,8 +31,16 @@ class Document : public QObject {
   bool isOpening() const { return opening_ != 0; }
   /// The file's name without its folder.
   QString openingName() const { return openingPath_.section(QLatin1Char('/'), -1); }
+  /// What the engine says of itself: its version and devices.
+  const QJsonObject& engineHello() const { return engine_.hello(); }
   QString path() const { return path_; }
   QString inputs() const { return inputs_; }
+  /// Which of the file's graphs is open: "forward", and of a capture "joint", "forward.1", …
+  QString method() const { return method_; }
+  /// The graphs of a capture, in the file's order; empty where the file is a model of another kind.
+  QStringList capturedGraphs() const { return capturedGraphs_; }
+  /// The graph has the forward and the backward pass of a training step.
+  bool isJoint() const { return isJoint_; }
   QString format() const { return format_; }
   /// The format of the file that `original()` was read from.
   QString originalFormat() const { return other_ ? otherFormat_ : format_; }
@@ -75,11 +83,14 @@ class Document : public QObject {
   std::vector<RecordInfo> recordsToHere() const;
 
   // Actions
-  /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty.
-  void open(const QString& path, const QString& inputs = {});
+  /// `inputs`: a file of example inputs, from which shapes and dtypes are known; may be empty. `method`: which graph of
+  /// a capture; empty: the first.
+  void open(const QString& path, const QString& inputs = {}, const QString& method = {});
   void cancelOpening();
-  /// Reads another file and compares with it from then on; empty: with the model as opened again.
-  void compareWith(const QString& path);
+  /// Reads another file, or another graph of this one, and compares with it from then on; empty: with the model as
+  /// opened again.
+  void compareWith(const QString& path, const QString& method = {});
+  QString otherMethod() const { return otherMethod_; }
   /// What brings a new window to where this one is: model, inputs, steps as requests, position.
   QJsonObject state() const;
   /// Opens the model of `state` and applies its steps again.
@@ -96,6 +107,11 @@ class Document : public QObject {
   /// Rewrites the matches numbered `only`; all of them where it is empty.
   void apply(const QString& rule, const QList<int>& only = {});
   void applyRecipe(const QString& recipe);
+  /// Makes the model faster by the recipes that come with Graft, as `graft optimize` does: a step, or `keptAsItWas`.
+  void optimize();
+  bool isOptimizing() const { return optimizing_ != 0; }
+  /// What the last optimization measured of rules that it kept, by name: how many times as fast the model is with it.
+  const QHash<QString, double>& gains() const { return gains_; }
   /// Draws what `apply` would do; `endPreview` takes it back.
   void preview(const QString& rule, const QList<int>& only = {});
   void endPreview();
@@ -128,12 +144,17 @@ class Document : public QObject {
   void askSource(const QString& node, ReplyCallback done);
   /// The canonical texts of `original()` and the current graph as lines {"kind", "old", "new", "text"}.
   void askDiff(ReplyCallback done);
+  /// Asks a method of the engine about the document; returns the call's number, 0 where the engine does not have it.
+  int ask(const QString& method, const QJsonObject& params, ReplyCallback done);
+  void stopAsking(int call) { engine_.cancel(call); }
 
  Q_SIGNALS:
   void openingChanged();
   void opened();
   void graphChanged();  ///< another snapshot is current
   void stepsChanged();
+  void keptAsItWas(const QString& why, const QStringList& advice);  ///< nothing made the model faster
+  void optimizingChanged();
   void stepApplied();   ///< the last step is new: it was just applied, not restored
   void rulesChanged();  ///< parsed anew, or an error
   void matchesChanged();
@@ -160,14 +181,16 @@ class Document : public QObject {
   void finishReplay();
   void checkRules();
   void matchRules(int revision);
-  void addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph);
+  void addStep(const QString& method, const QString& label, const QJsonObject& request, const QJsonObject& result,
+               GraphRef graph);
   void requestApply(const QString& label, QJsonObject request);
-  void applyKernels(QJsonObject request);
+  void applyKernels(const QJsonObject& request);
   /// A file of inputs belongs to the model; without one, what the model was last run on.
   QJsonObject withRunInputs(QJsonObject request) const;
-  void sendApply(const QString& label, QJsonObject request);
+  void sendApply(const QString& label, QJsonObject request, const QString& method = QStringLiteral("rules/apply"));
+  void takeOptimization(const QJsonObject& report);
   void restoreNext();
-  void readOther(const QString& path, bool again);
+  void readOther(const QString& path, const QString& method, bool again);
   void forgetRun();
   /// False while a new engine is given the model, its steps and what it is compared with.
   bool engineHasAll() const { return document_ && !replaying_ && (!other_ || otherDocument_); }
@@ -181,13 +204,15 @@ class Document : public QObject {
 
   EngineClient& engine_;
   Compilation* compilation_;
-  QString path_, inputs_, format_, otherPath_, otherFormat_;
+  QString path_, inputs_, format_, method_, otherPath_, otherFormat_, otherMethod_;
+  QStringList capturedGraphs_;
+  bool isJoint_ = false;
   GraphRef other_;
   int otherDocument_ = 0;
   int document_ = 0;  ///< the engine's number for it; 0: the engine does not have it
   static constexpr int forNextEngine = -1;
   int opening_ = 0;  ///< the call that opens a model, or `forNextEngine`; 0: none
-  QString openingPath_, openingInputs_;
+  QString openingPath_, openingInputs_, openingMethod_;
   int lostOpenings_ = 0;  ///< engines in a row that died while they opened it
   int generation_ = 0;    ///< of models opened: answers about an earlier one are dropped
   HistoryCache history_;
@@ -211,6 +236,8 @@ class Document : public QObject {
   GraphRef preview_;
   std::vector<RecordInfo> previewRecords_;
   QJsonObject run_;
+  int optimizing_ = 0;  ///< the call that makes the model faster; 0: none
+  QHash<QString, double> gains_;
   int runId_ = 0, applying_ = 0;  ///< the call that runs; how many rewrites are under way
   QString runError_;
   GraphRef ranGraphs_[2];

@@ -20,9 +20,6 @@ std::vector<SubStepInfo> readSubSteps(const QJsonArray&);
 /// The engine's summary in words.
 QString verificationText(const QJsonObject& verification);
 
-/// The engine's method that a step's request is for: rules/apply, where it names no other.
-QString methodOf(const QJsonObject& request);
-
 /// Decodes on a worker and hands the graph to `done` on the receiver's thread, or why there is none.
 void decodeAsync(QObject* receiver, const EngineReply&, std::function<void(const GraphStream::Decoded&)> done);
 /// Graphs are wanted in parts, which are decoded while they come, or not at all.

@@ -20,6 +20,7 @@ QJsonObject Document::state() const {
     // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
     if (step.rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
     steps.append(QJsonObject{{QStringLiteral("label"), step.label},
+                             {QStringLiteral("method"), step.method},
                              {QStringLiteral("request"), request},
                              {QStringLiteral("verification"), step.verification}});
   }
@@ -30,21 +31,22 @@ QJsonObject Document::state() const {
                          : compilation_->isSteered() ? compilation_->steering()
                                                      : QString();
   const HistoryPosition at = restoring_.isEmpty() ? history_.at() : restoreAt_;
-  return {{QStringLiteral("model"), path_},       {QStringLiteral("inputs"), inputs_},
-          {QStringLiteral("steps"), steps},       {QStringLiteral("position"), at.step},
-          {QStringLiteral("inside"), at.subStep}, {QStringLiteral("fusion"), fusion}};
+  return {{QStringLiteral("model"), path_},      {QStringLiteral("inputs"), inputs_},
+          {QStringLiteral("method"), method_},   {QStringLiteral("steps"), steps},
+          {QStringLiteral("position"), at.step}, {QStringLiteral("inside"), at.subStep},
+          {QStringLiteral("fusion"), fusion}};
 }
 
 void Document::restore(const QJsonObject& state) {
   const QString path = at(state, "model").toString();
   if (path.isEmpty()) return;
-  open(path, at(state, "inputs").toString());
+  open(path, at(state, "inputs").toString(), at(state, "method").toString());
   restoring_.clear();
   for (const QJsonValue step : at(state, "steps").toArray()) restoring_ << step.toObject();
   restoreAt_ = {at(state, "position").toInt(-1), at(state, "inside").toInt(-1)};
   restoringFusion_ = at(state, "fusion").toString();
   unrestored_ = {};
-  for (const char* key : {"model", "inputs", "steps", "position", "inside", "fusion"})
+  for (const char* key : {"model", "inputs", "method", "steps", "position", "inside", "fusion"})
     unrestored_.insert(QLatin1String(key), at(state, key));
 }
 
@@ -56,7 +58,9 @@ void Document::restoreNext() {
     return;
   }
   const QJsonObject step = restoring_.front();
-  sendApply(at(step, "label").toString(), at(step, "request").toObject());
+  // Older sessions name no method.
+  sendApply(at(step, "label").toString(), at(step, "request").toObject(),
+            at(step, "method").toString(QStringLiteral("rules/apply")));
 }
 
 /// Brings the engine to the step that is shown.
@@ -127,11 +131,31 @@ void Document::showInside(HistoryPosition to) {
   });
 }
 
-void Document::addStep(const QString& label, const QJsonObject& request, const QJsonObject& result, GraphRef graph) {
+namespace {
+
+/// How fast what was made is, by the written file; empty where it was not timed.
+QString gainText(const QJsonObject& report) {
+  const QJsonObject timing = at(at(report, "result").toObject(), "timing").toObject();
+  const double ratio = at(timing, "ratio").toDouble();
+  if (ratio <= 0) return {};
+  const double low = at(timing, "ratioLow").toDouble(), high = at(timing, "ratioHigh").toDouble();
+  const QString against = at(timing, "against").toString();
+  return Document::tr("%1 times as fast%2%3")
+      .arg(ratio, 0, 'f', 2)
+      .arg(low > 0 ? Document::tr(" (%1 to %2)").arg(low, 0, 'f', 2).arg(high, 0, 'f', 2) : QString(),
+           against.isEmpty() ? QString() : Document::tr(" as the %1").arg(against));
+}
+
+}  // namespace
+
+void Document::addStep(const QString& method, const QString& label, const QJsonObject& request,
+                       const QJsonObject& result, GraphRef graph) {
   const bool isAgain = !restoring_.isEmpty() && request == withDocument(at(restoring_.front(), "request").toObject());
   const QJsonValue known = isAgain ? at(restoring_.front(), "verification") : QJsonValue();
   StepInfo step;
   step.label = label;
+  step.method = method;
+  step.gain = gainText(at(result, "report").toObject());
   step.graph = std::move(graph);
   step.records = readRecords(at(result, "records").toArray());
   step.refused = strings(at(result, "refused"));
@@ -165,9 +189,10 @@ void Document::requestApply(const QString& label, QJsonObject request) {
   sendApply(label, withRules(verifying_ ? withRunInputs(std::move(request)) : request));
 }
 
-void Document::applyKernels(QJsonObject request) {
-  request.insert(QStringLiteral("verify"), verifying_);
-  sendApply(tr("Kernels"), verifying_ ? withRunInputs(std::move(request)) : request);
+void Document::applyKernels(const QJsonObject& request) {
+  QJsonObject whole = verifying_ ? withRunInputs(request) : request;
+  whole.insert(QStringLiteral("verify"), verifying_);
+  sendApply(tr("Kernels"), whole, QStringLiteral("compile/apply"));
 }
 
 QJsonObject Document::withRunInputs(QJsonObject request) const {
@@ -176,7 +201,7 @@ QJsonObject Document::withRunInputs(QJsonObject request) const {
   return request;
 }
 
-void Document::sendApply(const QString& label, QJsonObject request) {
+void Document::sendApply(const QString& label, QJsonObject request, const QString& method) {
   if (!engineHasAll()) {
     Q_EMIT failed(tr("Nothing was applied"), whyNotReady());
     return;
@@ -185,7 +210,7 @@ void Document::sendApply(const QString& label, QJsonObject request) {
   const int generation = generation_;
   const HistoryPosition before = history_.at();
   ++applying_;
-  engine_.call(methodOf(request), inParts(request), [=, this](const EngineReply& reply) {
+  engine_.call(method, inParts(request), [=, this](const EngineReply& reply) {
     if (generation != generation_ || !reply.ok()) --applying_;
     if (generation != generation_) return;
     if (!reply.ok()) {
@@ -203,7 +228,7 @@ void Document::sendApply(const QString& label, QJsonObject request) {
         syncEngine();
         return;
       }
-      addStep(label, request, result, decoded.graph);
+      addStep(method, label, request, result, decoded.graph);
     });
   });
 }
@@ -225,6 +250,59 @@ QJsonObject ruleRequest(const QString& rule, const QList<int>& only) {
 void Document::apply(const QString& rule, const QList<int>& only) { requestApply(rule, ruleRequest(rule, only)); }
 
 void Document::applyRecipe(const QString& recipe) { requestApply(recipe, {{QStringLiteral("recipe"), recipe}}); }
+
+void Document::optimize() {
+  if (!engineHasAll()) return Q_EMIT failed(tr("The model was not optimized"), whyNotReady());
+  if (optimizing_ || applying_ > 0) return Q_EMIT message(tr("The engine is still at work on the last step"));
+  QJsonObject request = withDocument({});
+  for (const QString& key : runInputs_.keys()) request.insert(key, runInputs_.value(key));
+  if (!inputs_.isEmpty()) request.insert(QStringLiteral("inputs"), inputs_);
+  const int generation = generation_;
+  const HistoryPosition before = history_.at();
+  const QString method = QStringLiteral("model/optimize");
+  const auto end = [this] {
+    optimizing_ = 0;
+    Q_EMIT optimizingChanged();
+  };
+  optimizing_ = engine_.call(method, inParts(request), [=, this](const EngineReply& reply) {
+    end();
+    if (generation != generation_) return;
+    if (!reply.ok()) {
+      if (!reply.cancelled()) Q_EMIT failed(tr("The model was not optimized"), reply.error);
+      return;
+    }
+    const QJsonObject result = reply.result, report = at(result, "report").toObject();
+    takeOptimization(report);
+    if (!result.contains(QLatin1String("records")))
+      return Q_EMIT keptAsItWas(at(report, "whyUnchanged").toString(), strings(at(report, "advice")));
+    ++applying_;
+    decodeAsync(this, reply, [=, this](const GraphStream::Decoded& decoded) {
+      --applying_;
+      if (generation != generation_) return;
+      if (!decoded.graph) return Q_EMIT failed(tr("The model was not optimized"), decoded.why);
+      if (before != history_.at()) {  // another state is shown meanwhile: the engine follows
+        history_.forgetEngine();
+        syncEngine();
+        return;
+      }
+      // Once more it is the plan alone: without trials, and with the same end.
+      addStep(method, at(result, "label").toString(), withDocument({{QStringLiteral("plan"), at(result, "plan")}}),
+              result, decoded.graph);
+    });
+  });
+  Q_EMIT optimizingChanged();
+}
+
+/// "without": how many times as fast the model is without the rule.
+void Document::takeOptimization(const QJsonObject& report) {
+  gains_.clear();
+  for (const QJsonValue v : at(report, "rules").toArray()) {
+    const QJsonObject rule = v.toObject();
+    const double without = at(at(rule, "without").toObject(), "ratio").toDouble();
+    if (at(rule, "kept").toBool() && without > 0) gains_.insert(at(rule, "rule").toString(), 1 / without);
+  }
+  Q_EMIT matchesChanged();
+}
 
 void Document::preview(const QString& rule, const QList<int>& only) {
   if (!engineHasAll()) {

@@ -74,6 +74,7 @@ Outcome outcomeOf(const StepInfo& step) {
   if (kept > 0)
     parts << words("%1 applied").arg(kept) +
                  (step.verification.isEmpty() ? QString() : QStringLiteral(", ") + step.verification);
+  if (!step.gain.isEmpty()) parts << step.gain;
   if (!step.rolledBack.isEmpty())
     parts << (kept > 0 ? words("%1 taken back: %2").arg(step.rolledBack.size()) : words("0 kept: %1"))
                  .arg(joined(step.rolledBack));

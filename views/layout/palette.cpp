@@ -9,7 +9,7 @@
 namespace graft {
 namespace {
 
-constexpr Color blue{0, 114, 178}, green{0, 158, 115}, orange{230, 140, 0}, sky{86, 180, 233}, purple{190, 95, 160},
+constexpr Color blue{0, 114, 178}, green{0, 158, 115}, orange{230, 140, 0}, sky{86, 180, 233}, purple{150, 40, 140},
     grey{128, 136, 148}, yellow{216, 196, 30}, vermillion{213, 94, 0}, slate{100, 116, 139};
 
 double luminance(Color c) {
@@ -43,9 +43,9 @@ Color Palette::hue(BoxKind kind) const {
     case BoxKind::Activation:
       return orange;
     case BoxKind::Lookup:
-      return sky;
+      return dark ? Color{140, 215, 250} : sky;
     case BoxKind::Kernel:
-      return dark ? Color{214, 130, 188} : purple;
+      return dark ? Color{230, 100, 200} : purple;
     case BoxKind::Shape:
       return grey;
     case BoxKind::Control:
@@ -107,11 +107,13 @@ Color Palette::change(Change change) const {
 }
 
 Color Palette::pattern(size_t index) const {
-  static constexpr std::array<Color, 7> light = {
-      vermillion, blue, green, purple, Color{176, 120, 0}, Color{46, 130, 180}, Color{120, 94, 200}};
-  static constexpr std::array<Color, 7> onDark = {Color{250, 140, 70},  Color{90, 178, 235}, Color{50, 205, 155},
-                                                  Color{225, 145, 200}, Color{240, 190, 60}, Color{130, 205, 245},
-                                                  Color{170, 150, 245}};
+  // Found by search: any two stay apart as protanopes and deuteranopes see them, too.
+  static constexpr std::array<Color, 7> light = {vermillion,           Color{47, 157, 215}, Color{120, 44, 100},
+                                                 Color{194, 131, 134}, Color{22, 72, 188},  Color{132, 43, 26},
+                                                 Color{0, 18, 248}};
+  static constexpr std::array<Color, 7> onDark = {Color{250, 140, 70}, Color{24, 219, 255},  Color{217, 56, 255},
+                                                  Color{255, 216, 0},  Color{168, 232, 199}, Color{189, 107, 156},
+                                                  Color{183, 120, 98}};
   return (dark ? onDark : light)[index % light.size()];
 }
 

@@ -44,7 +44,7 @@ class Builder {
     view_.boxOfNode.assign(graph_.nodeBound(), -1);
     view_.boxOfModule.assign(graph_.moduleCalls().size(), -1);
     places_.assign(graph_.moduleCalls().size(), Place{});
-    for (ValueId input : graph_.inputs()) addInput(input);
+    addInputs();
     for (NodeId id : order_)
       if (!scalar_[id.index]) placeNode(id);
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
@@ -266,6 +266,38 @@ class Builder {
         }
   }
 
+  /// So many inputs of one kind of name, or outputs, are one box: a training graph has each weight as an input.
+  static constexpr size_t manyEnds = 24;
+
+  void addInputs() {
+    std::unordered_map<std::string, std::vector<ValueId>> alike;
+    for (ValueId input : graph_.inputs()) alike[withoutDigits(graph_.value(input).name)].push_back(input);
+    std::unordered_set<std::string> bundled;
+    for (ValueId input : graph_.inputs()) {
+      const std::string stem = withoutDigits(graph_.value(input).name);
+      const std::vector<ValueId>& all = alike.at(stem);
+      const std::string key = "inputs " + stem;
+      if (all.size() <= manyEnds || !options_.foldRepeats || options_.unfolded.contains(key)) {
+        addInput(input);
+        continue;
+      }
+      const int box = static_cast<int>(view_.boxes.size());
+      if (!bundled.insert(stem).second) continue;
+      view_.boxes.push_back(
+          {.kind = BoxKind::Input,
+           .title = stem + "…",
+           .name = "inputs",
+           .detail = fmt::format("{} to {}", graph_.value(all.front()).name, graph_.value(all.back()).name),
+           .value = input,
+           .key = key,
+           .repeat = all.size()});
+      for (ValueId one : all) {
+        inputs_[one.index] = box;
+        view_.bundled.emplace_back(one, box);
+      }
+    }
+  }
+
   void addInput(ValueId input) {
     const Value& value = graph_.value(input);
     inputs_[input.index] = static_cast<int>(view_.boxes.size());
@@ -280,7 +312,9 @@ class Builder {
   void addOutputs() {
     std::vector<ValueId> values;
     for (const Argument& a : graph_.returns()) a.forEachValue([&](ValueId v) { values.push_back(v); });
-    for (size_t i = 0; i < values.size(); ++i) {
+    const std::string key = "outputs others";
+    const bool isBundled = values.size() > manyEnds && options_.foldRepeats && !options_.unfolded.contains(key);
+    for (size_t i = 0; i < (isBundled ? 1 : values.size()); ++i) {
       std::string title = values.size() > 1 ? fmt::format("output {}", i) : "output";
       view_.boxes.push_back({.kind = BoxKind::Output,
                              .title = title,
@@ -289,6 +323,18 @@ class Builder {
                              .key = fmt::format("output {}", i)});
       addEdge(values[i], static_cast<int>(view_.boxes.size()) - 1);
     }
+    if (!isBundled) return;
+    view_.boxes.push_back({.kind = BoxKind::Output,
+                           .title = "outputs",
+                           .detail = fmt::format("output 1 to {}", values.size() - 1),
+                           .value = values[1],
+                           .key = key,
+                           .repeat = values.size() - 1});
+    // One edge from each box is enough.
+    const int bundle = static_cast<int>(view_.boxes.size()) - 1;
+    std::unordered_set<int> sources;
+    for (size_t i = 1; i < values.size(); ++i)
+      if (sources.insert(sourceBox(values[i])).second) addEdge(values[i], bundle);
   }
 
   int sourceBox(ValueId v) const {
@@ -311,7 +357,10 @@ class Builder {
   void addEdge(ValueId v, int to) {
     int from = sourceBox(v);
     if (from < 0 || to < 0 || from == to || holds(from, to) || holds(to, from)) return;
-    if (!seen_.insert(uint64_t(v.index) << 32 | uint32_t(to)).second) return;
+    // A bundle sends one edge to each box, whatever number of its inputs flow there.
+    const bool isBundle = view_.boxes[from].kind == BoxKind::Input && view_.boxes[from].repeat > 1;
+    const uint32_t what = isBundle ? view_.boxes[from].value.index : v.index;
+    if (!seen_.insert(uint64_t(what) << 32 | uint32_t(to)).second) return;
     view_.edges.push_back({from, to, v, typeLabel(graph_.value(v).type)});
   }
 

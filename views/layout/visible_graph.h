@@ -25,11 +25,12 @@ struct ViewOptions {
   int depth = 1;  ///< modules nested this deep are collapsed; 0: every module; -1: none
   /// Paths of modules (control flow: "%" and the node's name) opened or collapsed against `depth`.
   std::set<std::string, std::less<>> opened{}, closed{};
-  bool foldRepeats = true;
-  std::set<std::string, std::less<>> unfolded{};  ///< repeats to show in full, by the path of their first block
-  bool showScalars = false;                       ///< draw calculations on sizes, too
-  bool columns = true;                            ///< what is much taller than wide goes on in another column
-  bool widthByBytes = false;                      ///< edges are as wide as what they carry is large
+  bool foldRepeats = true;  ///< identical blocks as one, and inputs or outputs where there are very many
+  std::set<std::string, std::less<>>
+      unfolded{};  ///< repeats to show in full, by the path of their first block; bundles of inputs by their key
+  bool showScalars = false;                                 ///< draw calculations on sizes, too
+  bool columns = true;                                      ///< what is much taller than wide goes on in another column
+  bool widthByBytes = false;                                ///< edges are as wide as what they carry is large
   std::map<std::string, ModuleWords, std::less<>> words{};  ///< by path
   size_t first = 0;                                         ///< only that many operators, in order; 0: all
 };
@@ -47,7 +48,7 @@ struct Box {
   ModuleCallId module{};  ///< modules; operators that stand for a module of one operator
   ValueId value;          ///< inputs and outputs
   std::string key{};      ///< names the box across snapshots: the node's name, the module's path, "input x", "output 0"
-  size_t repeat = 1;      ///< that many identical blocks are shown as this one
+  size_t repeat = 1;      ///< that many identical blocks, inputs or outputs are shown as this one
   size_t nodeCount = 1;   ///< operators it stands for
 };
 
@@ -61,8 +62,9 @@ struct VisibleGraph {
   std::vector<Box> boxes;  ///< a container comes before its children
   std::vector<int> roots;  ///< boxes directly in the model, in order
   std::vector<VisibleEdge> edges;
-  std::vector<int> boxOfNode;    ///< by NodeId: the box that shows it or holds it; -1 where none does
-  std::vector<int> boxOfModule;  ///< by ModuleCallId
+  std::vector<int> boxOfNode;                    ///< by NodeId: the box that shows it or holds it; -1 where none does
+  std::vector<int> boxOfModule;                  ///< by ModuleCallId
+  std::vector<std::pair<ValueId, int>> bundled;  ///< inputs that one box stands for, each with that box
   /// The innermost container that holds both; -1: the model.
   int commonContainer(int a, int b) const;
   /// How many containers it lies in.

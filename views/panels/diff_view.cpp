@@ -40,6 +40,7 @@ DiffView::DiffView(Document& document, QWidget* parent) : QWidget(parent), docum
   head_->setContentsMargins(12, 8, 12, 8);
   head_->setWordWrap(true);
   text_ = new QPlainTextEdit(this);
+  text_->setAccessibleName(tr("Differences as text"));
   text_->setReadOnly(true);
   text_->setLineWrapMode(QPlainTextEdit::NoWrap);
   text_->setFrameShape(QFrame::NoFrame);

@@ -109,10 +109,12 @@ QString findError(const QString& text) { return Wanted(text).error(); }
 
 Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   search_ = new QLineEdit(this);
+  search_->setAccessibleName(tr("Find in the graph"));
   search_->setPlaceholderText(tr("Find: name, operator, shape, /regex/"));
   search_->setClearButtonEnabled(true);
   find_ = search_->addAction(icon(QStringLiteral("find")), QLineEdit::LeadingPosition);
   tree_ = new QTreeWidget(this);
+  tree_->setAccessibleName(tr("Modules"));
   tree_->setHeaderLabels({tr("Module"), tr("Nodes")});
   tree_->setUniformRowHeights(true);
   new EmptyHint(tree_, tr("The model has no modules."));
@@ -121,6 +123,7 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   tree_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
   tree_->header()->setStretchLastSection(false);
   results_ = new QListWidget(this);
+  results_->setAccessibleName(tr("What was found"));
   results_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   results_->setTextElideMode(Qt::ElideMiddle);
   stack_ = new QStackedWidget(this);

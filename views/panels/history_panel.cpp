@@ -42,6 +42,7 @@ void warn(QTreeWidgetItem* item) { item->setIcon(Name, icon(QStringLiteral("warn
 
 HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   tree_ = new QTreeWidget(this);
+  tree_->setAccessibleName(tr("Steps"));
   tree_->setHeaderLabels({tr("Step"), tr("Applied"), tr("Time")});
   tree_->setUniformRowHeights(true);
   tree_->setIndentation(14);

@@ -112,6 +112,7 @@ void HistogramView::paintEvent(QPaintEvent*) {
 
 Inspector::Inspector(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   text_ = new QTextBrowser(this);
+  text_->setAccessibleName(tr("About the selected node"));
   text_->setOpenLinks(false);
   text_->document()->setDocumentMargin(12);
   histogram_ = new HistogramView(this);

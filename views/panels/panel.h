@@ -15,6 +15,8 @@
 #include <QString>
 #include <functional>
 
+#include "views/document/captured/capture.h"
+#include "views/document/captured/training_cut.h"
 #include "views/document/document.h"
 
 namespace graft {
@@ -31,8 +33,11 @@ class PanelContext : public QObject {
 
  public:
   PanelContext(Document& document, EngineClient& engine, QObject* parent)
-      : QObject(parent), document_(document), engine_(engine) {}
+      : QObject(parent), document_(document), engine_(engine), capture_(document), cut_(document) {}
   Document& document() { return document_; }
+  /// The capture that the open graph is of, and the cut of a training step.
+  Capture& capture() { return capture_; }
+  TrainingCut& cut() { return cut_; }
   EngineClient& engine() { return engine_; }
 
   /// Lights a node of the current rule's pattern, and on the canvas the nodes that it matches; "" lights nothing.
@@ -49,6 +54,8 @@ class PanelContext : public QObject {
   void rulesAsked(const QString& file, int line);  ///< open a rule file, at a line where that is above 0
   void arrangementAsked(Arrangement arrangement);
   void actionAsked(const QString& name);  ///< the window's action of that object name
+  void panelAsked(const QString& name);
+  void graphAsked(const QString& name);  ///< open another graph of the capture
   void failed(const QString& what, const QString& why);
 
   // What panels tell each other
@@ -61,6 +68,8 @@ class PanelContext : public QObject {
  private:
   Document& document_;
   EngineClient& engine_;
+  Capture capture_;
+  TrainingCut cut_;
 };
 
 struct PanelDescription {

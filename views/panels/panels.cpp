@@ -1,5 +1,7 @@
 #include "views/panels/panels.h"
 
+#include "views/panels/captured/guards_panel.h"
+#include "views/panels/changes_panel.h"
 #include "views/panels/compile/code_panel.h"
 #include "views/panels/compile/kernels_panel.h"
 #include "views/panels/explorer.h"
@@ -9,13 +11,14 @@
 #include "views/panels/rules/pattern_panel.h"
 #include "views/panels/rules/rules_panel.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 
 namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(), patternPanel(),
-      historyPanel(),  runPanel(),   kernelsPanel(), codePanel(),
+      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(),  patternPanel(), historyPanel(),
+      changesPanel(),  runPanel(),   guardsPanel(),  sideBySidePanel(), kernelsPanel(), codePanel(),
   };
   return all;
 }

@@ -30,11 +30,13 @@ SourceView::SourceView(QWidget* parent) : QWidget(parent) {
   head_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   head_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);  // a long name makes no panel wider
   auto* close = new QToolButton(this);
+  close->setAccessibleName(tr("Close the source"));
   close->setText(QStringLiteral("×"));
   close->setAutoRaise(true);
   close->setToolTip(tr("Hide the source"));
   connect(close, &QToolButton::clicked, this, &SourceView::closed);
   view_ = new QsciScintilla(this);
+  view_->setAccessibleName(tr("Python source"));
   view_->setUtf8(true);
   view_->setReadOnly(true);
   view_->setFrameShape(QFrame::NoFrame);

@@ -89,8 +89,14 @@ void applyTheme(Theme theme) {
           "QToolBar{border:0;border-bottom:1px solid %1;padding:4px 8px;spacing:4px}"
           "QToolButton{border:1px solid transparent;border-radius:5px;padding:4px 7px}"
           "QToolButton:hover{background:%2}QToolButton:checked{background:%2;border-color:%1}"
+          "QToolButton#mainButton{background:%7;border-color:%7;color:%11}"
+          "QToolButton#mainButton:hover{background:%12}QToolButton#mainButton:disabled{background:%1;border-color:%1;"
+          "color:%8}"
+          "QToolButton:focus,QPushButton:focus{border-color:%7;background:%9}QCheckBox:focus{color:%7}"
           "QStatusBar{border-top:1px solid %1}QStatusBar::item{border:0}"
-          "QTreeView,QListView,QTableView,QTextBrowser,QScrollArea{border:0}"
+          "QScrollArea{border:0}QTreeView,QListView,QTableView,QTextBrowser,QPlainTextEdit{border:1px solid "
+          "transparent}"
+          "QTreeView:focus,QListView:focus,QTableView:focus,QTextBrowser:focus,QPlainTextEdit:focus{border-color:%7}"
           "QTreeView::item,QListView::item{padding:3px 2px}"
           "QHeaderView::section{border:0;border-bottom:1px solid %1;padding:4px 6px;background:%6;color:%4}"
           // The style draws it over the heading or cuts that short: tables that sort say so in the heading's text.
@@ -125,7 +131,8 @@ void applyTheme(Theme theme) {
           "QCheckBox::indicator:checked,QTreeView::indicator:checked,QListView::indicator:checked{background:%7;"
           "border-color:%7;image:url(:/icons/check.svg)}")
           .arg(line, hover, text, dim, base, head, accent, css(disabled), css(mix(p.background, p.accent, 0.22)),
-               css(mix(p.background, p.text, 0.28))));
+               css(mix(p.background, p.text, 0.28)), css(p.dark ? Color{15, 18, 22} : Color{255, 255, 255}),
+               css(mix(p.accent, p.text, 0.15))));
 }
 
 QIcon icon(const QString& name) {

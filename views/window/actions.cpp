@@ -73,7 +73,7 @@ void Actions::makeFileMenu() {
   add(file, {"chooseInputs", tr("Example &inputs, for shapes…")}, [&files] { files.chooseInputs(); });
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, {"openRules", tr("Open r&ules…"), tr("Ctrl+Shift+O"), "", false}, [&files] { files.chooseRules(); });
-  add(file, {"loadLibrary", tr("&Load operators…"), {}, "", false}, [&files] { files.chooseLibrary(); });
+  add(file, {"loadLibrary", tr("Loa&d operators…"), {}, "", false}, [&files] { files.chooseLibrary(); });
   for (const PanelDescription& p : panels())
     if (!p.shortcut.isEmpty())
       add(file, {p.name.toLatin1().constData(), p.title, p.shortcut, "", false},
@@ -83,9 +83,9 @@ void Actions::makeFileMenu() {
       [&files] { files.saveRules(true); });
   file->addSeparator();
   add(file, {"exportModel", tr("&Export rewritten model…"), tr("Ctrl+E"), "save"}, [&files] { files.exportModel(); });
-  add(file, {"exportDrawing", tr("Export &drawing…"), tr("Ctrl+Shift+E")},
+  add(file, {"exportDrawing", tr("Export dra&wing…"), tr("Ctrl+Shift+E")},
       [this, &files] { files.exportDrawing(*window_.canvas()); });
-  add(file, {"exportPage", tr("Export &interactive page…")},
+  add(file, {"exportPage", tr("Export interacti&ve page…")},
       [this, &files] { files.exportPage(*window_.canvas(), window_.comparison().isComparing()); });
   add(file, {"exportReport", tr("Export re&port…")}, [this, &files] { files.exportReport(*window_.canvas()); });
   file->addSeparator();
@@ -142,6 +142,14 @@ void Actions::makeRulesMenu() {
   QMenu* rules = window_.menuBar()->addMenu(tr("&Rules"));
   Document& document = window_.document();
   auto* matches = window_.panel<MatchesPanel>();
+  QAction* optimize = add(rules, {"optimize", tr("&Optimize the model"), tr("Ctrl+Shift+Y"), "optimize"},
+                          [&document] { document.optimize(); });
+  optimize->setToolTip(
+      tr("Tries the recipes that come with Graft, and keeps what is verified and makes the model faster  %1")
+          .arg(optimize->shortcut().toString(QKeySequence::NativeText)));
+  connect(&document, &Document::optimizingChanged, this,
+          [&document, optimize] { optimize->setEnabled(document.isOpen() && !document.isOptimizing()); });
+  rules->addSeparator();
   add(rules, {"apply", tr("&Apply ticked matches"), tr("Ctrl+Return"), "apply"}, [matches] { matches->applyTicked(); });
   QAction* verify = add(rules, {"verifyEach", tr("V&erify each rewrite"), {}, "", false}, [] {});
   verify->setCheckable(true);
@@ -193,7 +201,11 @@ void Actions::makeViewMenu() {
   QAction* textDiff = add(view, {"textDiff", tr("Differences as &text"), tr("Ctrl+Shift+D")},
                           [this] { window_.setTextDiff(!window_.showsTextDiff()); });
   textDiff->setCheckable(true);
-  add(view, {"compareWith", tr("Compare with another &file…")}, [this] { window_.files().chooseOther(); });
+  QAction* training = add(view, {"training", tr("Training step (&joint graph)"), tr("Ctrl+J")},
+                          [this] { window_.setTraining(!window_.showsTraining()); });
+  training->setCheckable(true);
+  training->setToolTip(tr("The forward and the backward pass beside each other, and what is saved between them"));
+  add(view, {"compareWith", tr("Compare &with another file…")}, [this] { window_.files().chooseOther(); });
   add(view, {"nextChange", tr("Next c&hange"), Qt::Key_F8}, [&comparison] { comparison.nextChange(1); });
   add(view, {"previousChange", tr("Previous change"), tr("Shift+F8")}, [&comparison] { comparison.nextChange(-1); });
   view->addSeparator();
@@ -211,7 +223,7 @@ void Actions::makeViewMenu() {
 
 void Actions::addCanvasActions(QMenu* view) {
   Canvas* canvas = window_.canvas();
-  add(view, {"fit", tr("&Fit"), tr("Ctrl+0"), "fit"}, [canvas] { canvas->fit(); });
+  add(view, {"fit", tr("&Fit"), tr("Ctrl+0"), "fit"}, [this] { window_.comparison().fit(); });
   QAction* columns = add(view, {"columns", tr("Tall modules in col&umns"), {}, "", false}, [] {});
   columns->setCheckable(true);
   columns->setToolTip(tr("A module that is much taller than wide goes on in another column; off: all runs down"));
@@ -219,6 +231,13 @@ void Actions::addCanvasActions(QMenu* view) {
     window_.comparison().setColumns(on);
     QSettings().setValue(QStringLiteral("columns"), on);
   });
+  QAction* legend = add(view, {"legend", tr("Le&gend of colours"), {}, "", false}, [] {});
+  legend->setCheckable(true);
+  connect(legend, &QAction::toggled, this, [canvas](bool on) {
+    canvas->setLegendVisible(on);
+    QSettings().setValue(QStringLiteral("legend"), on);
+  });
+  legend->setChecked(QSettings().value(QStringLiteral("legend"), true).toBool());
   columns->setChecked(true);
   columns->setChecked(QSettings().value(QStringLiteral("columns"), true).toBool());
   add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
@@ -294,6 +313,7 @@ void Actions::makeToolBar() {
   spacer->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Preferred);
   bar->addWidget(spacer);
   overlayBox_ = new QComboBox;
+  overlayBox_->setAccessibleName(tr("Colours of nodes"));
   overlayBox_->addItems({tr("Colour: kind"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weights")});
   overlayBox_->setToolTip(tr("What the colours of nodes say: kind and matches, or what was measured"));
   overlayBox_->setFocusPolicy(Qt::ClickFocus);  // the keys go to the canvas or to the editor
@@ -302,11 +322,18 @@ void Actions::makeToolBar() {
   bar->addWidget(overlayBox_);
   bar->addSeparator();
   // Short, so that all of them fit a window of 1024 pixels; the tips say the rest.
+  find("optimize")->setIconText(tr("Optimize"));
   find("apply")->setIconText(tr("Apply"));
   find("run")->setIconText(tr("Run"));
   find("exportModel")->setIconText(tr("Export"));
   find("open")->setIconText(tr("Open"));
-  for (const char* name : {"apply", "run", "exportModel"}) bar->addAction(find(name));
+  for (const char* name : {"apply", "run", "exportModel", "optimize"}) bar->addAction(find(name));
+  // Known by their icons: the arrangements beside them need the room of a small window.
+  for (const char* name : {"open", "exportModel"})
+    static_cast<QToolButton*>(bar->widgetForAction(find(name)))->setToolButtonStyle(Qt::ToolButtonIconOnly);
+  auto* mainButton = static_cast<QToolButton*>(bar->widgetForAction(find("optimize")));
+  mainButton->setObjectName(QStringLiteral("mainButton"));
+  mainButton->setToolButtonStyle(Qt::ToolButtonTextOnly);  // an icon's colour is the theme's, not the button's
 }
 
 void Actions::showCanvasMenu(const QPoint& at, const QString& key) {

@@ -46,8 +46,10 @@ CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
   setAutoFillBackground(true);
   setObjectName(QStringLiteral("commandPalette"));
   line_ = new QLineEdit(this);
+  line_->setAccessibleName(tr("Name of an action"));
   line_->setPlaceholderText(tr("What do you want to do?"));
   list_ = new QListWidget(this);
+  list_->setAccessibleName(tr("Actions"));
   list_->setUniformItemSizes(true);
   list_->setFocusPolicy(Qt::NoFocus);
   list_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <utility>
 
+#include "core/text/text.h"
 #include "views/document/compile/compilation.h"
 #include "views/document/graph_decode.h"
 #include "views/widgets/theme.h"
@@ -16,6 +17,7 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
   canvas_ = new Canvas;
   canvas_->setOverviewVisible(true);
   before_ = new Canvas;
+  before_->setAccessibleName(tr("Drawing of what the model is compared with"));
   before_->hide();
   addWidget(before_);
   addWidget(canvas_);
@@ -32,7 +34,10 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
     for (const QString& key : keys) others << counterpart(key, true);
     document_.setSelection(others);
   });
-  connect(&document_, &Document::graphChanged, this, &Comparison::refresh);
+  connect(&document_, &Document::graphChanged, this, [this] {
+    pair_ = {};  // another graph of the document is to be seen
+    refresh();
+  });
   connect(&document_, &Document::otherChanged, this, [this] {
     if (document_.otherPath().isEmpty())
       refresh();
@@ -103,7 +108,16 @@ std::vector<RecordInfo> Comparison::records() const {
   return out;
 }
 
+void Comparison::showPair(Pair pair) {
+  pair_ = std::move(pair);
+  pairRecords_ = recordsBetween(*pair_.before, *pair_.after);
+  comparing_ = true;
+  Q_EMIT comparingChanged(true);
+  refresh();
+}
+
 void Comparison::setComparing(bool on) {
+  pair_ = {};
   comparing_ = on;
   if (!on) fromStep_ = 0;
   Q_EMIT comparingChanged(on);
@@ -139,30 +153,65 @@ void Comparison::clear() {
   before_->setGraph(nullptr);
 }
 
+void Comparison::fit() {
+  if (!before_->isVisible() || !before_->scene() || !canvas_->scene()) return canvas_->fit();
+  following_ = true;  // both are whole: neither leads
+  const double scale = std::min(canvas_->wholeScale(), before_->wholeScale());
+  for (Canvas* c : {canvas_, before_}) c->centre(scale);
+  following_ = false;
+}
+
+/// Two models that say the same, weights aside.
+bool Comparison::areEqual() const {
+  const GraphRef a = document_.original(), b = document_.graph();
+  if (!a || !b) return false;
+  if (a == b) return true;
+  if (!document_.recordsToHere().empty() && document_.otherPath().isEmpty()) return false;
+  constexpr size_t most = 20'000;  // a text takes a moment: of larger ones nothing is said
+  if (a->nodeCount() > most) return false;
+  const TextOptions options{.sources = false};
+  return a->nodeCount() == b->nodeCount() && toText(*a, options) == toText(*b, options);
+}
+
 void Comparison::refreshTheme() {
   for (Canvas* c : {canvas_, before_}) c->setTheme(currentTheme());
 }
 
 void Comparison::refresh() {
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
+  const bool isPair = showsPair() && !preview;
   const bool appears = both && !before_->isVisibleTo(this);
   applyColumns();
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
-  before_->setGraph(!both ? nullptr : preview ? document_.graph() : reference());
-  const GraphRef shown = preview ? document_.previewGraph() : isGrouped() ? grouping_.drawn : document_.graph();
+  before_->setGraph(!both ? nullptr : preview ? document_.graph() : isPair ? pair_.before : reference());
+  const GraphRef shown = preview       ? document_.previewGraph()
+                         : isPair      ? pair_.after
+                         : isGrouped() ? grouping_.drawn
+                                       : document_.graph();
   canvas_->setGraph(shown, [&](const QString& key) { return successor(key, shown); });
   following_ = false;
   const QString other = document_.otherPath();
-  const QString name = QFileInfo(document_.path()).fileName();
-  canvas_->setTitle(preview           ? tr("preview: not applied yet")
-                    : !comparing_     ? QString()
-                    : isGrouped()     ? grouping_.title
+  const auto named = [](const QString& path, const QString& method) {
+    return method.isEmpty() ? QFileInfo(path).fileName() : QFileInfo(path).fileName() + QLatin1Char(' ') + method;
+  };
+  const bool isCapture = !document_.capturedGraphs().isEmpty();
+  const QString name = named(document_.path(), isCapture ? document_.method() : QString());
+  const bool isBeside = isGrouped() && !preview && !grouping_.beforeTitle.isEmpty();
+  canvas_->setTitle(preview       ? tr("preview: not applied yet")
+                    : !comparing_ ? QString()
+                    : isGrouped() ? grouping_.title
+                    : areEqual()
+                        ? (other.isEmpty() ? tr("now: identical") : tr("%1: identical but for weights").arg(name))
                     : other.isEmpty() ? tr("now")
                                       : name);
-  before_->setTitle(isGrouped() && !preview && !grouping_.beforeTitle.isEmpty() ? grouping_.beforeTitle
-                    : preview || other.isEmpty()                                ? tr("before")
-                                                                                : QFileInfo(other).fileName());
+  before_->setTitle(isBeside                     ? grouping_.beforeTitle
+                    : preview || other.isEmpty() ? tr("before")
+                                                 : named(other, document_.otherMethod()));
+  if (isPair) {
+    canvas_->setTitle(pair_.afterTitle);
+    before_->setTitle(pair_.beforeTitle);
+  }
   before_->setVisible(both);
   if (appears) setSizes({width() / 2, width() / 2});
   if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
@@ -210,7 +259,7 @@ void Comparison::setOverlay(Overlay overlay) {
 void Comparison::refreshDecorations() {
   DecorationPair d;
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
-  if (both) addChanges(d, preview ? document_.previewRecords() : records());
+  if (both) addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : records());
   if (overlay_ != Overlay::Kind) d.before.fades = d.after.fades = false;
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (overlay_ == Overlay::Time) {
@@ -242,9 +291,12 @@ void Comparison::refreshDecorations() {
 
 void Comparison::nextChange(int step) {
   QStringList names;
-  for (const RecordInfo& r : records()) names << (r.added.isEmpty() ? QString() : r.added.first());
+  for (const RecordInfo& r : showsPair() ? pairRecords_ : records())
+    names << (r.added.isEmpty() ? QString() : r.added.first());
   names.removeAll(QString());
-  if (names.isEmpty()) return Q_EMIT message(tr("Nothing has been changed"));
+  if (names.isEmpty())
+    return Q_EMIT message(document_.otherPath().isEmpty() ? tr("Nothing has been changed")
+                                                          : tr("Both models have the same nodes"));
   changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : static_cast<int>(names.size()) - 1)
                             : static_cast<int>((changeAt_ + step + names.size()) % names.size());
   canvas_->reveal(names[changeAt_]);
@@ -252,6 +304,7 @@ void Comparison::nextChange(int step) {
 
 /// The name that stands for `key` in the other graph, by the rewrites' records.
 QString Comparison::counterpart(const QString& key, bool toAfter) const {
+  if (showsPair()) return key;  // of two files or steps, nodes of one name
   const GraphRef there = toAfter ? document_.graph() : reference();
   if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
       key.startsWith(QLatin1Char('>')))

@@ -49,6 +49,13 @@ class Comparison : public QSplitter {
   void setColumns(bool on);
   Overlay overlay() const { return overlay_; }
   void setOverlay(Overlay overlay);
+  /// Draws any two graphs beside each other, until the document's graph changes or comparing ends.
+  struct Pair {
+    GraphRef before, after;
+    QString beforeTitle, afterTitle;
+  };
+  void showPair(Pair pair);
+  bool showsPair() const { return pair_.after != nullptr; }
   /// Goes to the next place that was rewritten, or with -1 to the previous one.
   void nextChange(int step);
   /// Goes to the nodes of a match and lights them.
@@ -57,6 +64,8 @@ class Comparison : public QSplitter {
   void clear();
   void refreshDecorations();
   void refreshTheme();
+  /// All of the drawing, or of both, at one scale.
+  void fit();
 
  Q_SIGNALS:
   void comparingChanged(bool on);
@@ -66,6 +75,7 @@ class Comparison : public QSplitter {
 
  private:
   void refresh();
+  bool areEqual() const;
   void refreshSelection();
   void applyColumns();
   void showPreview();
@@ -80,6 +90,8 @@ class Comparison : public QSplitter {
   Canvas *canvas_, *before_;
   Overlay overlay_ = Overlay::Kind;
   NodeNumbers numbers_;
+  Pair pair_;
+  std::vector<RecordInfo> pairRecords_;
   bool comparing_ = false, columns_ = true;
   bool following_ = false;  ///< one canvas is being moved after the other
   bool showsKernels_ = false;

@@ -12,9 +12,13 @@
 #include <utility>
 
 #include "views/canvas/breadcrumb.h"
+#include "views/panels/captured/break_strip.h"
+#include "views/panels/captured/graph_picker.h"
+#include "views/panels/captured/training_page.h"
 #include "views/panels/diff_view.h"
 #include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 #include "views/widgets/file_drop.h"
 #include "views/widgets/theme.h"
 #include "views/window/actions.h"
@@ -45,7 +49,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   palette_ = new CommandPalette(this);
   status_ = new StatusLine(*statusBar(), *document_, *engine_, *canvas());
   files_ = new WindowFiles(*this, *document_, *panel<RuleEditor>(), *panel<RunPanel>());
-  session_ = new WindowSession(*document_, *comparison_, *docks_, *files_, this);
+  session_ = new WindowSession(*document_, context_->cut(), *comparison_, *docks_, *files_, this);
   actions_ = new Actions(*this);
   compile_ = new CompileView(*this);
   connectDocument();
@@ -69,9 +73,11 @@ QWidget* MainWindow::makeCentre() {
   comparison_ = new Comparison(*document_);
   welcome_ = new WelcomePage;
   diff_ = new DiffView(*document_);
+  training_ = new TrainingPage(*context_);
   pages_ = new QStackedWidget;
   pages_->setMinimumSize(280, 160);  // not the welcome page's: panels get the room they ask for
-  for (QWidget* page : std::initializer_list<QWidget*>{welcome_, comparison_, diff_}) pages_->addWidget(page);
+  for (QWidget* page : std::initializer_list<QWidget*>{welcome_, comparison_, diff_, training_})
+    pages_->addWidget(page);
   failure_ = new FailureBar(*document_, *engine_);
   outcome_ = new OutcomeCard(*document_, *comparison_->canvas());
   breadcrumb_ = new Breadcrumb;
@@ -79,9 +85,15 @@ QWidget* MainWindow::makeCentre() {
   auto* column = new QVBoxLayout(centre);
   column->setContentsMargins(0, 0, 0, 0);
   column->setSpacing(0);
+  auto* below = new QHBoxLayout;
+  below->setContentsMargins(0, 0, 0, 0);
+  below->setSpacing(0);
+  below->addWidget(new GraphPicker(*context_, context_->capture()));
+  below->addWidget(breadcrumb_, 1);
   column->addWidget(failure_);
+  column->addWidget(new BreakStrip(*context_, context_->capture()));
   column->addWidget(pages_, 1);
-  column->addWidget(breadcrumb_);
+  column->addLayout(below);
   return centre;
 }
 
@@ -104,9 +116,12 @@ void MainWindow::connectDocument() {
 /// Another model is open.
 void MainWindow::begin() {
   comparison_->clear();
-  if (std::exchange(shownPath_, document_->path()) != document_->path()) comparison_->forgetOpened();
+  const QString shown = document_->path() + QLatin1Char('#') + document_->method();
+  if (std::exchange(shownPath_, shown) != shown) comparison_->forgetOpened();
   session_->resumeOptions();
+  const bool staysTraining = std::exchange(wantsTraining_, false) || showsTraining();
   setTextDiff(false);
+  if (staysTraining && document_->isJoint()) setTraining(true);
   arrange(docks_->arrangement());                                           // panels that had nothing to show come
   if (docks_->arrangement() == Arrangement::Explore) canvas()->setFocus();  // "/", "i" and "o" work at once
   setWindowTitle(QFileInfo(document_->path()).fileName() + QStringLiteral(" — Graft"));
@@ -133,12 +148,21 @@ void MainWindow::connectPanels() {
   connect(docks_, &PanelDocks::arranged, this, &MainWindow::afterArranging);
   connect(context_, &PanelContext::nodeAsked, canvas(), &Canvas::reveal);
   connect(context_, &PanelContext::matchAsked, comparison_, &Comparison::showMatch);
+  connect(panel<SideBySidePanel>(), &SideBySidePanel::pairAsked, this,
+          [this](const GraphRef& a, const GraphRef& b, const QString& nameA, const QString& nameB) {
+            if (showsTraining() || showsTextDiff()) showPage(comparison_);
+            comparison_->showPair({a, b, nameA, nameB});
+          });
   connect(context_, &PanelContext::nodesLit, canvas(), &Canvas::setLit);
   connect(context_, &PanelContext::canvasAsked, canvas(), qOverload<>(&QWidget::setFocus));
   connect(context_, &PanelContext::failed, failure_, &FailureBar::showFailure);
   connect(context_, &PanelContext::actionAsked, this, [this](const QString& name) { action(name)->trigger(); });
   connect(context_, &PanelContext::arrangementAsked, this, [this](Arrangement arrangement) {
     if (docks_->arrangement() != arrangement) arrange(arrangement);  // else what else shows there stays
+  });
+  connect(context_, &PanelContext::panelAsked, docks_, &PanelDocks::show);
+  connect(context_, &PanelContext::graphAsked, this, [this](const QString& name) {
+    if (name != document_->method()) openModel(document_->path(), {}, name);
   });
   connect(context_, &PanelContext::rulesAsked, this, [this](const QString& file, int line) {
     openRules(file);
@@ -154,6 +178,7 @@ void MainWindow::connectFiles() {
   connect(files_, &WindowFiles::rulesOpened, this, [this] {
     if (docks_->arrangement() != Arrangement::Rewrite && isVisible()) arrange(Arrangement::Rewrite);
   });
+  connect(session_, &WindowSession::trainingAsked, this, [this] { wantsTraining_ = true; });
   connect(session_, &WindowSession::failed, failure_, &FailureBar::showFailure);
   connect(session_, &WindowSession::message, this,
           [this](const QString& text) { statusBar()->showMessage(text, 20000); });
@@ -177,9 +202,30 @@ void MainWindow::showRuleTab(RulesPanel::Tab tab) {
   panel<RulesPanel>()->showTab(tab);
 }
 
-void MainWindow::setTextDiff(bool on) {
-  action(QStringLiteral("textDiff"))->setChecked(on);
-  if (document_->isOpen()) pages_->setCurrentWidget(on ? static_cast<QWidget*>(diff_) : comparison_);
+void MainWindow::setTextDiff(bool on) { showPage(on ? static_cast<QWidget*>(diff_) : comparison_); }
+
+/// The page in the middle, once a model is open.
+void MainWindow::showPage(QWidget* page) {
+  action(QStringLiteral("textDiff"))->setChecked(page == diff_);
+  action(QStringLiteral("training"))->setChecked(page == training_);
+  if (document_->isOpen()) pages_->setCurrentWidget(page);
+  training_->setShown(showsTraining());
+}
+
+bool MainWindow::showsTraining() const { return pages_->currentWidget() == training_; }
+
+void MainWindow::setTraining(bool on) {
+  if (!on || document_->isJoint()) return showPage(on ? static_cast<QWidget*>(training_) : comparison_);
+  showPage(pages_->currentWidget());
+  const QString part = document_->method().section(QLatin1Char('.'), 1, 1);
+  const QString joint = part.isEmpty() ? QStringLiteral("joint") : QStringLiteral("joint.") + part;
+  if (!document_->capturedGraphs().contains(joint))
+    return failure_->showFailure(
+        tr("This model is no training step"),
+        tr("capture one in Python with graft_fx.capture(model, inputs, \"net.fx\", joint=True), "
+           "and open that file"));
+  wantsTraining_ = true;
+  openModel(document_->path(), {}, joint);
 }
 
 bool MainWindow::showsTextDiff() const { return pages_->currentWidget() == diff_; }

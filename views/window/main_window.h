@@ -24,6 +24,7 @@ class FailureBar;
 class OutcomeCard;
 class StatusLine;
 class Tour;
+class TrainingPage;
 class WelcomePage;
 class WindowSession;
 
@@ -34,7 +35,9 @@ class MainWindow : public QMainWindow {
   explicit MainWindow(QStringList engineCommand, QWidget* parent = nullptr);
   ~MainWindow() override;
 
-  void openModel(const QString& path, const QString& inputs = {}) { files_->openModel(path, inputs); }
+  void openModel(const QString& path, const QString& inputs = {}, const QString& method = {}) {
+    files_->openModel(path, inputs, method);
+  }
   void openRules(const QString& path) { files_->openRules(path); }
   void arrange(Arrangement arrangement) { docks_->arrange(arrangement); }
   void showRuleTab(RulesPanel::Tab tab);
@@ -42,6 +45,10 @@ class MainWindow : public QMainWindow {
   /// The differences as text in the canvases' place.
   void setTextDiff(bool on);
   bool showsTextDiff() const;
+  /// The training step in the canvases' place. Of a capture whose open graph is no joint graph, its joint graph is
+  /// opened for that.
+  void setTraining(bool on);
+  bool showsTraining() const;
   /// Compares with another file's model; empty: with the model as opened again.
   void compareWith(const QString& path) { document_->compareWith(path); }
   void setOverlay(Overlay overlay) { comparison_->setOverlay(overlay); }
@@ -66,6 +73,9 @@ class MainWindow : public QMainWindow {
   Canvas* canvas() { return comparison_->canvas(); }
   Canvas* beforeCanvas() { return comparison_->before(); }
   DiffView* diffView() { return diff_; }
+  TrainingPage* trainingPage() { return training_; }
+  Capture& capture() { return context_->capture(); }
+  TrainingCut& cut() { return context_->cut(); }
   CommandPalette* palette() { return palette_; }
   CompileView& compileView() { return *compile_; }
   /// Null until it is asked for.
@@ -85,6 +95,7 @@ class MainWindow : public QMainWindow {
 
  private:
   QWidget* makeCentre();
+  void showPage(QWidget* page);
   void connectDocument();
   void connectCanvases();
   void connectPanels();
@@ -103,6 +114,7 @@ class MainWindow : public QMainWindow {
   QStackedWidget* pages_;
   WelcomePage* welcome_;
   DiffView* diff_;
+  TrainingPage* training_;
   FailureBar* failure_;
   OutcomeCard* outcome_;
   Breadcrumb* breadcrumb_;
@@ -114,7 +126,8 @@ class MainWindow : public QMainWindow {
   CompileView* compile_;
   Actions* actions_;
   Tour* tour_ = nullptr;
-  QString shownPath_;  ///< the model that is shown
+  QString shownPath_;           ///< the model that is shown, and which graph of its file
+  bool wantsTraining_ = false;  ///< a joint graph is being opened for its page
 };
 
 }  // namespace graft

@@ -3,6 +3,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <algorithm>
+#include <utility>
 
 #include "views/widgets/theme.h"
 
@@ -34,19 +35,26 @@ OutcomeCard::OutcomeCard(Document& document, QWidget& over) : QFrame(&over), doc
     hide();
     over_.setFocus();
   });
-  connect(&document_, &Document::stepApplied, this, &OutcomeCard::showStep);
+  connect(&document_, &Document::stepApplied, this, [this] { showOutcome(outcomeOf(document_.steps().back())); });
+  connect(&document_, &Document::keptAsItWas, this, [this](const QString& why, const QStringList& advice) {
+    showOutcome(
+        {tr("Optimize: the model stays as it is, since %1").arg(why), advice.join(QLatin1Char('\n')), {}, false});
+  });
   connect(&document_, &Document::opened, this, &QWidget::hide);
   connect(&document_, &Document::failed, this, &QWidget::hide);
   connect(&document_, &Document::stepsChanged, this, [this] {
     if (document_.position() != step_) hide();  // it tells of another state
+  });
+  connect(&document_, &Document::runChanged, this, [this] {
+    if (document_.isRunning()) hide();  // one has gone on
   });
   connect(&document_, &Document::previewChanged, this, [this] {
     if (document_.isPreviewing()) hide();
   });
 }
 
-void OutcomeCard::showStep() {
-  outcome_ = outcomeOf(document_.steps().back());
+void OutcomeCard::showOutcome(Outcome outcome) {
+  outcome_ = std::move(outcome);
   step_ = document_.position();
   next_ = 0;
   go_->setVisible(!outcome_.places.isEmpty());

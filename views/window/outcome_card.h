@@ -29,7 +29,7 @@ class OutcomeCard : public QFrame {
   bool eventFilter(QObject* watched, QEvent* event) override;
 
  private:
-  void showStep();
+  void showOutcome(Outcome outcome);
   void goOn();
   void place();
 

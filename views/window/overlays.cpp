@@ -45,7 +45,6 @@ void addTimes(DecorationPair& d, const QJsonObject& run) {
   for (const auto& [side, one] : {std::pair{"original", &d.before}, std::pair{"rewritten", &d.after}}) {
     const QJsonObject list = times.value(QLatin1String(side)).toObject();
     for (auto it = list.begin(); it != list.end(); ++it) one->heat.insert(it.key(), it.value().toDouble());
-    one->changes.clear();
     one->heatTitle = overlayText("time in each node");
     one->heatUnit = QStringLiteral("µs");
   }
@@ -60,7 +59,6 @@ void addErrors(DecorationPair& d, const QJsonObject& run) {
     d.before.heat.insert(layer.value(QLatin1String("original")).toString(), rmse);
   }
   for (Decorations* one : {&d.after, &d.before}) {
-    one->changes.clear();
     one->heatAdds = false;
     one->heatTitle = overlayText("RMSE against the original");
   }

@@ -90,6 +90,14 @@ void PanelDocks::placeAnew() {
     if (p.size.width() > 0) wide << d, widths << p.size.width();
     if (p.size.height() > 0) high << d, heights << heights_.value(p.name, p.size.height());
   }
+  // In a narrow window the drawing has half of the width.
+  int left = 0, right = 0;
+  for (qsizetype i = 0; i < wide.size(); ++i) {
+    int& side = window_.dockWidgetArea(wide[i]) == Qt::LeftDockWidgetArea ? left : right;
+    side = std::max(side, widths[i]);
+  }
+  if (const int room = window_.width() / 2; left + right > room)
+    for (int& width : widths) width = width * room / (left + right);
   if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
   if (!high.isEmpty()) window_.resizeDocks(high, heights, Qt::Vertical);
 }
@@ -117,7 +125,8 @@ void PanelDocks::makeRoom(const PanelDescription& panel, bool isShown) {
   int own = heights_.value(panel.borrowsFrom, described->size.height());
   if (isShown && lender->isVisible()) own = lender->height();
   heights_.insert(panel.borrowsFrom, own);
-  if (isShown) window_.resizeDocks({above}, {panel.size.width()}, Qt::Horizontal);
+  if (isShown)
+    window_.resizeDocks({above}, {lender->isVisible() ? lender->width() : panel.size.width()}, Qt::Horizontal);
   const int height = isShown ? std::min(lent, own) : own;
   const int all = window_.statusBar()->y() - window_.centralWidget()->y() - 1;
   window_.resizeDocks({above, lender}, {all - height, height}, Qt::Vertical);

@@ -19,6 +19,7 @@ StatusLine::StatusLine(QStatusBar& bar, Document& document, EngineClient& engine
   jobBar_->setMaximumSize(120, 6);
   jobBar_->setTextVisible(false);
   jobStop_ = new QToolButton;
+  jobStop_->setAccessibleName(tr("Cancel"));
   jobStop_->setObjectName(QStringLiteral("jobStop"));
   jobStop_->setText(tr("Cancel"));
   for (QWidget* w : std::initializer_list<QWidget*>{engineLabel_, engineRetry_, countLabel_}) bar.addWidget(w);
@@ -117,6 +118,7 @@ void StatusLine::refreshJob() {
                                                 {QStringLiteral("node/describe"), tr("describing a node")},
                                                 {QStringLiteral("node/source"), tr("reading the source")},
                                                 {QStringLiteral("model/run"), tr("running")},
+                                                {QStringLiteral("model/optimize"), tr("trying recipes")},
                                                 {QStringLiteral("model/export"), tr("writing the model")},
                                                 {QStringLiteral("model/diff"), tr("comparing texts")},
                                                 {QStringLiteral("rules/match"), tr("matching")},

@@ -57,6 +57,7 @@ Tour::Tour(Document& document, QWidget* parent) : QDialog(parent, Qt::Tool), doc
   setWindowTitle(tr("Ten-minute tour"));
   setObjectName(QStringLiteral("tour"));
   text_ = new QTextBrowser(this);
+  text_->setAccessibleName(tr("Tour"));
   text_->setOpenLinks(false);
   text_->setFrameShape(QFrame::NoFrame);
   text_->setVerticalScrollBarPolicy(Qt::ScrollBarAlwaysOff);  // the window is as high as its text

@@ -106,8 +106,7 @@ void addTest(CLI::App& app, Run& run) {
   c->add_flag("-q,--quiet", o->printing.quiet, "Leave out progress and notes on stderr");
   c->footer(
       "The rule must match each model as often as its case says. Where it matches, it rewrites the model, and the "
-      "result "
-      "is verified. Exit code 4 if a case fails, 3 if a file is wrong or none holds a case.");
+      "result is verified. Exit code 4 if a case fails, 3 if a file is wrong or none holds a case.");
   c->callback([&run, o] { run = [o] { return test(*o); }; });
 }
 

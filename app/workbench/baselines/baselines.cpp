@@ -87,6 +87,8 @@ struct Process {
   BaselineTiming timing;
   std::optional<Child> child;
   std::vector<double> hostMs;  ///< of each turn
+  json settings = json::object();
+  std::vector<double> losses;  ///< of the first steps of a mode that trains
 
   Result<json> answer(const Job& job, const std::string& waiting) {
     auto line = child->readLine(job, waiting);
@@ -103,7 +105,7 @@ struct Process {
     std::string libraries = timing.mode == exportedMode && library ? *library : "";
     for (const UserLibrary& l : userLibraries()) libraries += ":" + l.path;
     auto started = Child::start({python, "-c", baselinesScript, timing.mode, file.path, inputs, options.device,
-                                 file.dtype, std::to_string(options.threads), libraries});
+                                 file.dtype, std::to_string(options.threads), libraries, settings.dump()});
     if (!started) return started.error();
     child.emplace(std::move(*started));
     return done();
@@ -114,6 +116,7 @@ struct Process {
     if (!ready) return ready.error();
     timing.description = ready->value("description", timing.mode);
     timing.readySeconds = ready->value("loadSeconds", 0.0) + ready->value("readySeconds", 0.0);
+    losses = ready->value("losses", std::vector<double>());
     return done();
   }
 
@@ -156,15 +159,19 @@ const std::vector<std::string>& baselineModes() {
   return modes;
 }
 
-Result<std::vector<std::string>> parseBaselines(const std::string& list) {
+const std::vector<std::string>& trainingModes() {
+  static const std::vector<std::string> modes{"eager", "compile", "compile-max-autotune", "graft"};
+  return modes;
+}
+
+Result<std::vector<std::string>> parseBaselines(const std::string& list, const std::vector<std::string>& modes) {
   std::vector<std::string> out;
   for (size_t at = 0; at <= list.size();) {
     const size_t end = std::min(list.find(',', at), list.size());
     const std::string mode = list.substr(at, end - at);
-    if (std::find(baselineModes().begin(), baselineModes().end(), mode) == baselineModes().end())
-      return Error{ErrorKind::Usage,
-                   fmt::format("--against {}: '{}' is none of {}", list, mode, fmt::join(baselineModes(), ", ")),
-                   {}};
+    if (std::find(modes.begin(), modes.end(), mode) == modes.end())
+      return Error{
+          ErrorKind::Usage, fmt::format("--against {}: '{}' is none of {}", list, mode, fmt::join(modes, ", ")), {}};
     out.push_back(mode);
     at = end + 1;
   }
@@ -197,6 +204,67 @@ Result<PairedTiming> timeInPython(const PythonFile& a, const PythonFile& b, cons
   out.protocol = fmt::format("{}, {} rounds in turn in two Python processes, {} runs each (the first not counted), {}",
                              options.device, out.repetitions, runsOfATurn,
                              options.device == "cpu" ? "wall time" : "GPU time by events around the call");
+  return out;
+}
+
+Result<TrainingComparison> timeTraining(const TensorSet& inputs, const RunOptions& options,
+                                        const TrainingRequest& request, double seconds, const Job& job) {
+  auto folder = TemporaryFolder::inSystem();
+  if (!folder) return folder.error();
+  const std::string inputsFile = folder->file("inputs.pt");
+  if (Status s = saveOnCpu(inputs, inputsFile); !s) return s.error();
+  const auto library = findOperatorLibrary();
+  std::vector<Process> processes(request.modes.size());
+  // One after the other: each compiles on all cores, and looks for the kernels that are fastest then.
+  for (size_t i = 0; i < processes.size(); ++i) {
+    Process& p = processes[i];
+    p.timing.mode = "train-" + request.modes[i];
+    if (!request.autocast.empty()) p.settings["autocast"] = request.autocast;
+    if (request.modes[i] == "graft")
+      p.settings.update({{"graft", request.graft},
+                         {"library", library ? *library : ""},
+                         {"package", request.package},
+                         {"rules", request.rules},
+                         {"recipe", request.recipe},
+                         {"memory", request.memory}});
+    const std::string dtype = options.dtype ? std::string(dtypeName(*options.dtype)) : "";
+    Status ready = p.start(request.python, {request.model, dtype}, inputsFile, options);
+    if (ready) ready = p.wait(job);
+    p.timing.mode = request.modes[i];
+    if (ready) continue;
+    if (ready.error().kind == ErrorKind::Cancelled) return ready.error();
+    p.timing.error = ready.error().message;
+    p.child.reset();
+  }
+  std::vector<Stopwatch> sides;
+  std::vector<Process*> running;
+  for (Process& p : processes) {
+    if (!p.child) continue;
+    running.push_back(&p);
+    sides.push_back([&p, &job] { return p.turn(job); });
+  }
+  TrainingComparison out;
+  if (!sides.empty()) {
+    auto timings = timeInTurns(sides, seconds, job);
+    if (!timings) return timings.error();
+    for (size_t i = 0; i < running.size(); ++i) {
+      running[i]->timing.times = std::move((*timings)[i]);
+      running[i]->timing.host = timingOf(std::move(running[i]->hostMs));
+    }
+    for (Process* p : running)
+      for (const Process* graft : running)
+        if (graft->timing.mode == "graft") p->timing.ratio = medianRatio(p->timing.times, graft->timing.times);
+    for (Process* p : running)
+      if (p->child->write("memory"))
+        if (auto a = p->answer(job, "")) p->timing.peakBytes = a->value("bytes", size_t{0});
+    out.protocol = fmt::format(
+        "{}, {} rounds in turn, {} steps each (the first not counted), {}; AdamW, {}; memory: the most that a step "
+        "takes beside what is there before it",
+        options.device, running[0]->timing.times.samplesMs.size(), runsOfATurn,
+        options.device == "cpu" ? "wall time" : "GPU time by events around the step",
+        request.autocast.empty() ? "no autocast" : "autocast to " + request.autocast);
+  }
+  for (Process& p : processes) out.modes.push_back({std::move(p.timing), std::move(p.losses)});
   return out;
 }
 

@@ -43,7 +43,8 @@ struct BaselineComparison {
 /// "eager", "jit", "compile", "compile-max-autotune", "exported" (the rewritten model, in Python).
 const std::vector<std::string>& baselineModes();
 /// "eager,jit" as modes. Usage, with a list of them, where one is none.
-Result<std::vector<std::string>> parseBaselines(const std::string& list);
+Result<std::vector<std::string>> parseBaselines(const std::string& list,
+                                                const std::vector<std::string>& modes = baselineModes());
 
 /// The Python to ask: the one named, else $GRAFT_PYTHON, the build's own or python3, whichever has torch. Worth a call
 /// before anything is timed.
@@ -57,6 +58,32 @@ struct PythonFile {
 /// two does not run.
 Result<PairedTiming> timeInPython(const PythonFile& a, const PythonFile& b, const TensorSet& inputs, const RunOptions&,
                                   const std::string& python, double seconds, const Job&);
+
+/// Steps of training, each mode in a Python process of its own: the loss, its gradients, AdamW. The loss is what the
+/// model returns, where that is one number, and the mean of its outputs' squares otherwise.
+struct TrainingRequest {
+  std::vector<std::string> modes;  ///< of trainingModes()
+  std::string model;               ///< a file that PyTorch reads: TorchScript or torch.export
+  std::string python;              ///< what findPython found
+  std::string graft;               ///< this program, for the mode "graft"
+  std::string package;             ///< likewise: the folder of graft_fx, where Python does not know it
+  std::string rules, recipe;       ///< for that mode; "": none
+  std::string memory = "100%";     ///< likewise
+  std::string autocast;            ///< "bfloat16"; "": none
+};
+struct TrainingTiming {
+  BaselineTiming step;         ///< peakBytes: of a step, beside what is there before it, on the CPU too
+  std::vector<double> losses;  ///< of the first steps, which all modes begin alike
+};
+struct TrainingComparison {
+  std::vector<TrainingTiming> modes;  ///< ratio: its time / that of the mode "graft", where that runs
+  std::string protocol;
+};
+/// "eager", "compile", "compile-max-autotune", "graft".
+const std::vector<std::string>& trainingModes();
+/// A mode that does not work is part of the result.
+Result<TrainingComparison> timeTraining(const TensorSet& inputs, const RunOptions&, const TrainingRequest&,
+                                        double seconds, const Job&);
 
 /// A mode that does not work is part of the result.
 Result<BaselineComparison> timeAgainstBaselines(const Graph& rewritten, const TensorSet& inputs, const RunOptions&,

@@ -76,7 +76,8 @@ Graph callAlone(const Graph& g, const Call& call) {
   return out;
 }
 
-Status restoreOperators(Graph& graph, std::vector<Argument> only, const Semantics& semantics) {
+/// An empty list: all of them.
+Status unfuse(Graph& graph, std::vector<Argument> only, const Semantics& semantics) {
   Recipe recipe;
   Step& step = recipe.steps.emplace_back();
   step.name = "unfuse";
@@ -105,7 +106,7 @@ Result<Sides> sidesOf(const Graph& g, const Call& call, const std::unordered_map
   Graph alone = callAlone(g, call);
   auto kernel = Program::build(alone, options);
   if (!kernel) return kernel.error();
-  if (Status s = restoreOperators(alone, {}, semantics); !s) return s.error();
+  if (Status s = unfuse(alone, {}, semantics); !s) return s.error();
   auto operators = Program::build(alone, options);
   if (!operators) return operators.error();
   return Sides{std::move(*operators), std::move(*kernel), joined(inputs)};
@@ -152,13 +153,18 @@ Result<Timed> timeTwice(const Sides& sides, double seconds, const Job& job) {
 }
 
 Status takeBack(Graph& graph, const std::vector<TriedGroup>& groups, const Semantics& semantics) {
-  std::vector<Argument> names;
+  std::vector<std::string> names;
   for (const TriedGroup& t : groups)
-    if (!t.isKept) names.emplace_back(t.node);
-  return names.empty() ? done() : restoreOperators(graph, std::move(names), semantics);
+    if (!t.isKept) names.push_back(t.node);
+  return restoreOperators(graph, names, semantics);
 }
 
 }  // namespace
+
+Status restoreOperators(Graph& graph, const std::vector<std::string>& calls, const Semantics& semantics) {
+  if (calls.empty()) return done();
+  return unfuse(graph, std::vector<Argument>(calls.begin(), calls.end()), semantics);
+}
 
 Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs, const RunOptions& options,
                                           double seconds, KnownGroups& known, const Semantics& semantics,

@@ -24,4 +24,7 @@ using KnownGroups = std::map<std::string, TriedGroup>;
 Result<std::vector<TriedGroup>> tryGroups(Graph&, const TensorSet& inputs, const RunOptions&, double seconds,
                                           KnownGroups&, const Semantics&, const Job&);
 
+/// These calls of graft::generated become the operators that they stand for.
+Status restoreOperators(Graph&, const std::vector<std::string>& calls, const Semantics&);
+
 }  // namespace graft::workbench

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <iterator>
 
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
+#include "app/workbench/optimize/group_trials.h"
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/optimize/trials.h"
 #include "core/base/atomic_file.h"
@@ -27,26 +29,57 @@ bool isAnySlow(const OptimizeReport& report) {
   return std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
 }
 
-/// The plan once more, each rewrite verified on its own.
-Result<Graph> rewriteVerified(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
-                              ApplyReport& result, const Semantics& semantics, const Job& job) {
-  Graph graph = before.model.graph;
-  result.recipe = nameOf(plan);
-  result.nodesBefore = graph.nodeCount();
-  result.steps.clear();
+/// Its recipes in order, each rewrite verified on its own.
+Result<Rewritten> rewriteByPlan(Graph graph, const Plan& plan, const VerifyOn& on, const Semantics& semantics,
+                                const Job& job) {
+  Rewritten out;
+  out.label = nameOf(plan);
+  out.nodesBefore = graph.nodeCount();
   for (const PlannedRecipe& p : plan) {
     RewriteRequest how;
     how.recipe = without(*p.recipe, p.dropped);
-    how.verify = {before.inputs, !request.inputs.isGiven(), "", !before.model.format->declaresSizes, ""};
+    how.verify = on;
     auto rewritten = rewrite(std::move(graph), *p.file, how, semantics, job);
-    if (job.cancelled()) return stoppedTrying();
     if (!rewritten) return rewritten.error();
     graph = std::move(rewritten->graph);
-    for (StepRun& s : rewritten->steps) result.steps.push_back(std::move(s));
+    out.milliseconds += rewritten->milliseconds;
+    for (StepRun& s : rewritten->steps) out.steps.push_back(std::move(s));
   }
-  result.nodesAfter = graph.nodeCount();
+  out.verdicts = verdictsOf(out.steps, on);
+  out.graph = std::move(graph);
+  return out;
+}
+
+/// The plan once more, each rewrite verified on its own.
+Result<Graph> rewriteVerified(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
+                              ApplyReport& result, const Semantics& semantics, const Job& job) {
+  const VerifyOn on{before.inputs, !request.inputs.isGiven(), "", !before.model.format->declaresSizes, ""};
+  auto rewritten = rewriteByPlan(before.model.graph, plan, on, semantics, job);
+  if (job.cancelled()) return stoppedTrying();
+  if (!rewritten) return rewritten.error();
+  result.recipe = std::move(rewritten->label);
+  result.nodesBefore = rewritten->nodesBefore;
+  result.nodesAfter = rewritten->graph.nodeCount();
+  result.steps = std::move(rewritten->steps);
   result.unchanged = rewroteNothing(result.steps);
-  return graph;
+  return std::move(rewritten->graph);
+}
+
+/// Of calls that are operators again nothing was added.
+void forgetRecords(std::vector<StepRun>& steps, const std::vector<std::string>& calls) {
+  for (StepRun& s : steps)
+    std::erase_if(s.records, [&](const Record& r) {
+      return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
+        return std::find(r.addedNames.begin(), r.addedNames.end(), call) != r.addedNames.end();
+      });
+    });
+}
+
+std::vector<std::string> slowCalls(const OptimizeReport& report) {
+  std::vector<std::string> out;
+  for (const TriedGroup& t : report.groups)
+    if (!t.isKept) out.push_back(t.node);
+  return out;
 }
 
 /// The plan verified, and without the generated kernels that are slower than their operators on these inputs. Where the
@@ -71,13 +104,7 @@ Result<Graph> rewriteTimed(const Prepared& before, const OptimizeRequest& reques
     }
     if (Status s = verifyWhole(before, *graph, report.result, job); !s) return s.error();
   }
-  for (const TriedGroup& t : report.groups) {
-    if (t.isKept) continue;
-    for (StepRun& s : report.result.steps)
-      std::erase_if(s.records, [&](const Record& r) {
-        return std::find(r.addedNames.begin(), r.addedNames.end(), t.node) != r.addedNames.end();
-      });
-  }
+  forgetRecords(report.result.steps, slowCalls(report));
   report.result.nodesAfter = graph->nodeCount();
   report.result.unchanged = rewroteNothing(report.result.steps);
   return graph;
@@ -162,11 +189,25 @@ struct Finisher {
     if (!written) return written.error();
     result.output = std::move(*written);
     report.seconds = trials.seconds();
+    keep(plan, std::move(*graph));
     reached(OptimizeStage::Written);
     return std::string();
   }
 
  private:
+  void keep(const Plan& plan, Graph graph) const {
+    report.plan = {};
+    for (const PlannedRecipe& p : plan) report.plan.recipes.push_back({p.file->path, p.recipe->name, p.dropped});
+    report.plan.operators = slowCalls(report);
+    Rewritten& made = report.rewritten.emplace();
+    made.graph = std::move(graph);
+    made.label = report.result.recipe;
+    made.nodesBefore = report.result.nodesBefore;
+    made.steps = report.result.steps;
+    made.verdicts = verdictsOf(
+        made.steps, {prepared.inputs, !request.inputs.isGiven(), "", !prepared.model.format->declaresSizes, ""});
+    made.milliseconds = report.seconds * 1000;
+  }
   Result<SpeedBeside> timeFile(const FileTimingRequest& how) const {
     auto timing = timeWrittenFile(how, job);
     if (!timing) return timing.error();
@@ -205,6 +246,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   auto prepared = prepare(request.model, request.inputs, true, result, semantics, job);
   if (!prepared) return prepared.error();
   if (!result.missing.empty()) return cannotRun(result);
+  if (request.graph) prepared->model.graph = *request.graph;
   const Model& model = prepared->model;
   const TensorSet& inputs = *prepared->inputs;
   result.nodesBefore = result.nodesAfter = model.graph.nodeCount();
@@ -286,6 +328,29 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   if (!again) return again.error();
   if (again->empty()) return report;
   return nothing(*why);
+}
+
+Result<Rewritten> optimizeAgain(Graph graph, const OptimizedPlan& plan, const VerifyOn& on, const Semantics& semantics,
+                                const Job& job) {
+  auto shipped = loadShippedRules(semantics.operators());
+  if (!shipped) return shipped.error();
+  Plan found;
+  for (const OptimizedPlan::Part& part : plan.recipes) {
+    // The same file may lie elsewhere: another version was installed, or another machine goes on.
+    const auto isNamed = [&](const RuleFile& f) {
+      return std::filesystem::path(f.path).filename() == std::filesystem::path(part.file).filename();
+    };
+    const auto file = std::find_if(shipped->begin(), shipped->end(), isNamed);
+    const Recipe* recipe = file == shipped->end() ? nullptr : file->findRecipe(part.recipe);
+    if (!recipe) return badInput(fmt::format("{}: no such recipe comes with this Graft: {}", part.file, part.recipe));
+    found.push_back({&*file, recipe, part.without});
+  }
+  auto out = rewriteByPlan(std::move(graph), found, on, semantics, job);
+  if (!out) return out.error();
+  if (Status s = restoreOperators(out->graph, plan.operators, semantics); !s) return s.error();
+  forgetRecords(out->steps, plan.operators);
+  out->verdicts = verdictsOf(out->steps, on);
+  return out;
 }
 
 }  // namespace graft::workbench

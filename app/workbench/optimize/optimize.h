@@ -5,6 +5,8 @@
 //   auto r = workbench::optimize(request, semantics, {}, job);
 //   r->result.output, r->recipes[0].why, r->rules[2].isKept, r->advice
 //
+//   auto again = workbench::optimizeAgain(graph, r->plan, verifyOn, semantics, job);   // what was kept, without trials
+//
 // The order of the trials is fixed: recipes by how many nodes they leave, their rules in the recipe's order. One takes
 // the place of another, or is left out, where the runs tell that the model is faster so, never for a difference that
 // they cannot tell.
@@ -23,6 +25,8 @@ namespace graft::workbench {
 struct OptimizeRequest {
   OpenRequest model;
   InputRequest inputs;
+  /// What is made faster, in place of the file's graph: the file then holds that graph.
+  const Graph* graph = nullptr;
   std::string output;           ///< where the faster model goes
   double seconds = 3;           ///< how long to time the result beside the original
   double budget = 60;           ///< seconds for all trials; what is left untried then stays as the recipe has it
@@ -59,11 +63,22 @@ struct TriedGroup {
   bool isKept = true;
   std::string why;  ///< "slower in place: 12.1 µs beside 9.8 µs", or why it was not timed
 };
+/// What was kept of the trials.
+struct OptimizedPlan {
+  struct Part {
+    std::string file, recipe;
+    std::vector<std::string> without;  ///< rules of the recipe that are left out
+  };
+  std::vector<Part> recipes;           ///< one after another
+  std::vector<std::string> operators;  ///< calls of generated kernels that are operators again
+};
 struct OptimizeReport {
   ApplyReport result;  ///< its recipe: "Encoder without Linear"; `unchanged` where nothing is kept
   std::vector<TriedRecipe> recipes;
   std::vector<TriedRule> rules;
   std::vector<TriedGroup> groups;
+  OptimizedPlan plan;
+  std::optional<Rewritten> rewritten;  ///< the model that was written; none where nothing is kept
   std::string beside;  ///< what the original ran as in the trials: "original (frozen TorchScript)"; "": none was run
   std::string whyUnchanged;  ///< where nothing is kept: "none of the recipes that come with Graft fits it"
   std::string instead;  ///< "ConvNet is not kept: the written file is slower", where the result is another recipe's
@@ -78,5 +93,8 @@ using OnOptimizeStage = std::function<void(OptimizeStage, const OptimizeReport&)
 /// faster is no error, nor is one whose verification fails: then nothing is written, unless that is allowed, and the
 /// recipes say why they are not kept.
 Result<OptimizeReport> optimize(const OptimizeRequest&, const Semantics&, const OnOptimizeStage& = {}, const Job& = {});
+
+/// The plan once more: the same rewrites of the same graph, each verified on its own.
+Result<Rewritten> optimizeAgain(Graph, const OptimizedPlan&, const VerifyOn&, const Semantics&, const Job& = {});
 
 }  // namespace graft::workbench

@@ -52,7 +52,7 @@ Error unknownName(const std::string& name, const char* flag, const char* what, c
 Result<Pins> pinsOf(const PartitionRequest& request, const JointGraph& joint, std::vector<std::string>& notes) {
   const Graph& g = joint.graph();
   Pins pins;
-  for (const std::string& name : request.save) {
+  for (const std::string& name : request.wishes.save) {
     const ValueId v = g.findValue(name);
     if (!v) return unknownName(name, "--save", "value", forwardNames(g, false));
     if (!joint.isForward(v))
@@ -60,7 +60,7 @@ Result<Pins> pinsOf(const PartitionRequest& request, const JointGraph& joint, st
           ErrorKind::Usage, fmt::format("--save {}: it is made from gradients, in the backward pass alone", name), {}};
     pins.save.push_back(v);
   }
-  for (const std::string& name : request.recompute) {
+  for (const std::string& name : request.wishes.recompute) {
     std::vector<NodeId> found;
     if (const ValueId v = g.findValue(name); v && g.value(v).producer) found.push_back(g.value(v).producer);
     if (found.empty())
@@ -95,12 +95,27 @@ std::string roleText(const ReturnedRole& role, size_t output) {
   }
 }
 
-void describeCut(PartitionReport& report, const JointGraph& joint, const BudgetedCut& cuts, const Halves& halves) {
+PeakBytes peakOf(const JointGraph& joint, const Cut& cut, const Halves& halves) {
+  return {mostAlive(liveBytes(halves.forward.graph, joint)),
+          cut.bytes + mostAlive(liveBytes(halves.backward.graph, joint))};
+}
+
+SavedKind kindOf(const JointGraph& joint, ValueId value, const Pins& pins) {
+  const NodeId by = joint.graph().value(value).producer;
+  if (!by || joint.isMutated(value) || joint.recomputing(by) == Recomputing::Never) return SavedKind::Must;
+  if (std::find(pins.save.begin(), pins.save.end(), value) != pins.save.end()) return SavedKind::Asked;
+  const Recomputing again = joint.recomputing(by);
+  return again == Recomputing::Expensive || again == Recomputing::Moderate ? SavedKind::Dear : SavedKind::Cheap;
+}
+
+void describeCut(PartitionReport& report, const JointGraph& joint, const BudgetedCut& cuts, const Pins& pins,
+                 const Halves& halves) {
   const Graph& g = joint.graph();
   const Graph& backward = halves.backward.graph;
   for (const Saved& s : cuts.chosen.saved) {
     const Value& v = g.value(s.value);
-    SavedTensor row{v.name, toString(v.type), joint.bytes(s.value), "", "", {}, 0, s.reason};
+    SavedTensor row{v.name, toString(v.type), joint.bytes(s.value),        "", "", {},
+                    0,      s.reason,         kindOf(joint, s.value, pins)};
     if (v.producer) {
       row.producer = g.node(v.producer).op->name;
       row.module = g.scopeOf(v.producer);
@@ -125,8 +140,35 @@ void describeCut(PartitionReport& report, const JointGraph& joint, const Budgete
   report.nothingBytes = cuts.nothing;
   report.leastBytes = cuts.least;
   report.recomputedMicroseconds = cuts.chosen.microseconds;
-  report.simulated = {simulatedPeak(halves.forward.graph, joint),
-                      cuts.chosen.bytes + simulatedPeak(halves.backward.graph, joint)};
+  for (const auto& [half, live, held] : {std::tuple(&halves.forward, &report.liveForward, size_t{0}),
+                                         std::tuple(&halves.backward, &report.liveBackward, cuts.chosen.bytes)})
+    for (const LiveBytes& l : liveBytes(half->graph, joint))
+      live->push_back({half->graph.node(l.node).name, held + l.bytes});
+  report.simulated = peakOf(joint, cuts.chosen, halves);
+}
+
+/// Cuts for budgets from the default cut's down to the least that can be met.
+Result<std::vector<BudgetPoint>> budgetCurve(const JointGraph& joint, const BudgetedCut& known, const Pins& pins,
+                                             const OperatorSet& operators, const Job& job) {
+  constexpr int points = 10;
+  std::vector<BudgetPoint> out;
+  if (known.byDefault.bytes == 0) return out;
+  const double least = static_cast<double>(known.least) / static_cast<double>(known.byDefault.bytes);
+  for (int i = 0; i <= points; ++i) {
+    const double memory = least >= 1 ? 1 : 1 - (1 - least) * i / points;
+    job.report("cutting for other budgets", static_cast<size_t>(i), points + 1);
+    // Rounding must not put the least budget out of reach.
+    auto cuts = cutWithin(joint, std::min(1.0, memory * (1 + 1e-9)), pins, job);
+    if (!cuts) return cuts.error();
+    const Cut& cut = cuts->chosen;
+    const bool isKnown =
+        !out.empty() && out.back().savedBytes == cut.bytes && out.back().recomputedMicroseconds == cut.microseconds;
+    if (isKnown) continue;
+    auto halves = splitJoint(joint, cut, operators);
+    if (!halves) return halves.error();
+    out.push_back({memory, cut.bytes, cut.microseconds, peakOf(joint, cut, *halves)});
+  }
+  return out;
 }
 
 WrittenHalf described(const Half& half) {
@@ -164,21 +206,33 @@ std::string halfPath(const std::string& output, const char* half) {
 
 }  // namespace
 
+bool isJoint(const TrainingSignature& s) {
+  const auto has = [&](ReturnedRole::Kind kind) {
+    return std::any_of(s.returns.begin(), s.returns.end(), [&](const ReturnedRole& r) { return r.kind == kind; });
+  };
+  using enum ReturnedRole::Kind;
+  return has(Gradient) && (has(Output) || has(Mutation));
+}
+
 Result<PartitionReport> partition(const PartitionRequest& request, const Semantics& semantics, const Job& job) {
   if (!request.output.empty())
     if (auto format = exportFormat(request.output); !format) return format.error();
   auto model = open(request.model, semantics, job);
   if (!model) return model.error();
-  const Graph& g = model->graph;
   if (!model->signature)
     return badInput(
         fmt::format("{} ({}) is no joint graph: it does not say which of its results are gradients; "
                     "graft_fx.capture(model, inputs, path, joint=True) captures one",
                     request.model.path, request.model.method));
+  return partition(model->graph, *model->signature, request, semantics, job);
+}
+
+Result<PartitionReport> partition(const Graph& g, const TrainingSignature& signature, const PartitionRequest& request,
+                                  const Semantics& semantics, const Job& job) {
   PartitionReport report;
   report.model = request.model.path;
   report.method = request.model.method;
-  report.memory = request.memory;
+  report.memory = request.wishes.memory;
 
   std::optional<TensorSet> inputs;
   if (request.verify || request.measure || request.inputs.isGiven()) {
@@ -193,7 +247,7 @@ Result<PartitionReport> partition(const PartitionRequest& request, const Semanti
     }
   }
   const auto sizes = inputs ? sizesOf(g, *inputs) : std::map<std::string, int64_t, std::less<>>();
-  auto joint = JointGraph::make(g, *model->signature, [&](std::string_view symbol) -> std::optional<int64_t> {
+  auto joint = JointGraph::make(g, signature, [&](std::string_view symbol) -> std::optional<int64_t> {
     const auto it = sizes.find(symbol);
     return it == sizes.end() ? std::nullopt : std::optional(it->second);
   });
@@ -213,15 +267,20 @@ Result<PartitionReport> partition(const PartitionRequest& request, const Semanti
   }
   auto pins = pinsOf(request, *joint, report.notes);
   if (!pins) return pins.error();
-  auto cuts = cutWithin(*joint, request.memory, *pins, job);
+  auto cuts = cutWithin(*joint, request.wishes.memory, *pins, job);
   if (!cuts) return cuts.error();
   auto halves = splitJoint(*joint, cuts->chosen, semantics.operators());
   if (!halves) return halves.error();
 
   size_t outputs = 0;
-  for (const ReturnedRole& role : model->signature->returns)
+  for (const ReturnedRole& role : signature.returns)
     report.names.push_back(roleText(role, role.kind == ReturnedRole::Kind::Output ? outputs++ : 0));
-  describeCut(report, *joint, *cuts, *halves);
+  describeCut(report, *joint, *cuts, *pins, *halves);
+  if (request.curve) {
+    auto curve = budgetCurve(*joint, *cuts, *pins, semantics.operators(), job);
+    if (!curve) return curve.error();
+    report.curve = std::move(*curve);
+  }
   report.forward = described(halves->forward);
   report.backward = described(halves->backward);
   if (request.verify && inputs) runBoth(report, *joint, *halves, *inputs, request, job);

@@ -104,6 +104,7 @@ std::vector<Entry> joinOperators();
 std::vector<Entry> reductionOperators();
 std::vector<Entry> normOperators();
 std::vector<Entry> lossOperators();
+std::vector<Entry> gradientOperators();
 std::vector<Entry> lookupOperators();
 std::vector<Entry> scatterOperators();
 std::vector<Entry> orderOperators();

@@ -170,6 +170,12 @@ void Lowering::setFastest(TensorId input, std::span<const int64_t> strides) {
   }
 }
 
+void Lowering::setFastestAs(TensorId t, TensorId other) {
+  Tensor& to = values_[t.index];
+  const Tensor& from = values_[other.index];
+  if (!to.fastest && to.sizes.size() == from.sizes.size()) to.fastest = from.fastest;
+}
+
 void Lowering::addIntegerInput(ValueId v) {
   // A number of its own, even where a symbol has the same name.
   const std::string& name = graph.value(v).name;

@@ -91,6 +91,9 @@ class Lowering {
   void setList(ValueId v, TensorList list) { lists_[v] = std::move(list); }
   TensorId addInput(ValueId);  ///< a tensor
   void setFastest(TensorId input, std::span<const int64_t> strides);
+  /// Says that a tensor's dimensions lie in memory in the order of another's, as far as that is known: so PyTorch lays
+  /// out joined and resampled images.
+  void setFastestAs(TensorId, TensorId other);
   void addIntegerInput(ValueId);
   /// dtype and sizes of a value; refuses one of which they are not known.
   std::pair<DType, Sizes> typeOf(ValueId);

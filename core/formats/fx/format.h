@@ -2,10 +2,10 @@
 // graphs as JSON and one record for each weight.
 #pragma once
 
-#include <string>
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/formats/captured_graphs.h"
 #include "core/formats/file_format.h"
 
 namespace graft {
@@ -17,7 +17,7 @@ struct FxFormat {
   /// ImportOptions::method chooses among the graphs of a capture that broke: "forward", "forward.1", ….
   static Result<Model> read(const Source&, const Semantics&, const ImportOptions&);
   /// "forward", "forward.1", …: each is rewritten by itself.
-  static Result<std::vector<std::string>> graphs(const Source&);
+  static Result<std::vector<CapturedGraph>> graphs(const Source&);
 };
 
 }  // namespace graft

@@ -132,6 +132,8 @@ class FxImporter {
     }
   }
 
+  static bool isCall(JsonValue n) { return n.at("op").is("call_function") || n.at("op").is("call_module"); }
+
  private:
   std::string nameIn(JsonValue file) const {
     const auto it = values_.find(file.text());
@@ -150,8 +152,6 @@ class FxImporter {
     }
     for (const auto& [from, count] : elements) madeBy_.emplace(from, count);
   }
-  static bool isCall(JsonValue n) { return n.at("op").is("call_function") || n.at("op").is("call_module"); }
-
   bool alive(const Argument& a) const {
     bool all = true;
     a.forEachValue(
@@ -451,12 +451,20 @@ Result<Model> FxFormat::read(const Source& source, const Semantics& semantics, c
   }
 }
 
-Result<std::vector<std::string>> FxFormat::graphs(const Source& source) {
+Result<std::vector<CapturedGraph>> FxFormat::graphs(const Source& source) {
   try {
     const JsonDocument json = documentOf(source);
-    std::vector<std::string> out;
-    for (JsonValue graph : json.root().at("graphs")) out.push_back(graphName(graph, out.size()));
-    std::stable_partition(out.begin(), out.end(), [](const std::string& name) { return name == "forward"; });
+    std::vector<CapturedGraph> out;
+    for (JsonValue graph : json.root().at("graphs")) {
+      CapturedGraph g;
+      g.name = graphName(graph, out.size());
+      for (JsonValue n : graph.at("aten")) g.nodes += FxImporter::isCall(n) ? 1 : 0;
+      if (const JsonValue why = graph.find("break"); why.isText()) g.breakReason = why.text();
+      if (const JsonValue guards = graph.find("guards"))
+        for (JsonValue guard : guards) g.guards.push_back(guard.text());
+      out.push_back(std::move(g));
+    }
+    std::stable_partition(out.begin(), out.end(), [](const CapturedGraph& g) { return g.name == "forward"; });
     return out;
   } catch (const FxRefusal& r) {
     return badInput(fmt::format("{}: {}", source.path, r.why));

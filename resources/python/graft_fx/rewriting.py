@@ -47,10 +47,11 @@ class Backend:
     VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
 
     def __init__(self, rules, recipe, graft, library, verify, strict, libraries=(), budget=20, training=False, memory="100%", recompute=(),
-                 decompose=None):
+                 decompose=None, fuse=True):
         # Without rules: the recipes that come with Graft, tried for `budget` seconds a graph.
         self.budget = budget
         self.training, self.memory, self.recompute, self.decompose = training, memory, list(recompute), decompose
+        self.fuse = fuse  # each half of a training step gets generated kernels where they are faster
         self.libraries = [os.path.abspath(path) for path in libraries]
         self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
         self.graft = find_program(graft)
@@ -172,7 +173,7 @@ class Backend:
                  ", ".join(f"{s['name']} {s['rewrites']}" for s in document["steps"] if s["isRule"] and s["rewrites"]))
         return run
 
-    def _apply(self, folder, inputs, output="out.pt"):
+    def _apply(self, folder, inputs, output="out.pt", training=False):
         torch.save(tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in inputs), f"{folder}/inputs.pt")
         name = "optimize" if self.rules is None else "apply"
         command = [self.graft, name, f"{folder}/graph.fx", "--inputs", f"{folder}/inputs.pt", "-o", f"{folder}/{output}", "--json"]
@@ -182,6 +183,7 @@ class Backend:
             command += ["--rules", self.rules, "--no-timing"]
             command += ["--recipe", self.recipe] if self.recipe else []
             command += [] if self.verify else ["--no-verify"]
+            command += ["--training"] if training else []
         for path in self.libraries:
             command += ["--library", path]
         run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,

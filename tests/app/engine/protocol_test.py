@@ -11,6 +11,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,15 +20,18 @@ import unittest
 import torch
 
 from attention_model import Attention
+from broken_model import Broken
 
 HERE = pathlib.Path(__file__).resolve().parent
 SOURCE = HERE.parents[2]
 sys.path.insert(0, str(SOURCE / "tests" / "support"))
 from engine_client import SECONDS, Engine  # noqa: E402
+sys.path.insert(0, str(SOURCE / "resources" / "python"))
+import graft_fx  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
-VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "modelUs"}
+VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "report", "modelUs"}
 ANY = "<any>"
 
 
@@ -75,6 +79,16 @@ def make_model(folder):
     x = torch.linspace(-1, 1, 32).reshape(1, 4, 8)
     torch.jit.trace(model, x).save(str(folder / "model.pt"))
     torch.save([x], folder / "inputs.pt")
+    torch.jit.trace(torch.sin, x).save(str(folder / "sine.pt"))  # that no recipe fits
+
+
+def make_captures(folder):
+    """A training step, and a model whose capture breaks."""
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 4))
+    x = torch.linspace(-1, 1, 16).reshape(2, 8)
+    graft_fx.capture(model, (x,), folder / "step.fx", joint=True)
+    graft_fx.capture(Broken().eval(), (x,), folder / "broken.fx")
 
 
 def fill(value, names):
@@ -92,7 +106,7 @@ def recorded(value, names):
     if isinstance(value, str):
         for name, text in names.items():
             value = value.replace(text, "{" + name + "}")
-        return value
+        return re.sub(r"\d{9,}", "<number>", value)  # addresses of Python's objects
     if isinstance(value, float) and value != 0 and math.isfinite(value):
         return float(f"{value:.7g}")
     if isinstance(value, list):
@@ -129,6 +143,7 @@ class Transcripts(unittest.TestCase):
         cls.holder = tempfile.TemporaryDirectory(prefix="graft-protocol-")
         cls.folder = pathlib.Path(cls.holder.name)
         make_model(cls.folder)
+        make_captures(cls.folder)
         cls.names = {"model": str(cls.folder / "model.pt"), "inputs": str(cls.folder / "inputs.pt"), "folder": str(cls.folder), "torch": str(pathlib.Path(torch.__file__).parent), "here": str(HERE),
                      "library": str(BUILD / "lib/tests/libmy_ops.so"),
                      "rules": (HERE / "transcripts" / "rules.py").read_text(), "kernels": KERNEL_RULE}

@@ -158,7 +158,7 @@ TEST_CASE("the halves: names, order, and what is computed again right before it 
   CHECK(halves->forward.signature.returns.back() == ReturnedRole{ReturnedRole::Kind::Saved, "h"});
   CHECK(halves->backward.signature.tangents == Names{"t"});
   // h and a; then a and y.
-  CHECK(simulatedPeak(halves->forward.graph, joint) == 3 * 128);
+  CHECK(mostAlive(liveBytes(halves->forward.graph, joint)) == 3 * 128);
 }
 
 TEST_CASE("what is no joint graph, or writes in place, is refused with the place") {

@@ -98,6 +98,34 @@ TEST_CASE("every node has a box, those of hidden repeats that of their twin") {
   CHECK(view.boxOfNode[g.findNode("softmax").index] == view.boxOfNode[g.findNode("softmax_2").index]);
 }
 
+TEST_CASE("very many inputs or outputs are one bundle, and come out of it when unfolded") {
+  const auto count = [](const VisibleGraph& view, BoxKind kind) {
+    return std::count_if(view.boxes.begin(), view.boxes.end(), [&](const Box& b) { return b.kind == kind; });
+  };
+  const Graph few = test::manyEnds(20), many = test::manyEnds(200);
+  CHECK(count(makeVisibleGraph(few), BoxKind::Input) == 21);
+  CHECK(count(makeVisibleGraph(few), BoxKind::Output) == 20);
+  const VisibleGraph view = makeVisibleGraph(many);
+  CHECK(count(view, BoxKind::Input) == 2);  // x is another kind of input
+  CHECK(count(view, BoxKind::Output) == 2);
+  CHECK(view.bundled.size() == 200);
+  const auto bundle =
+      std::find_if(view.boxes.begin(), view.boxes.end(), [](const Box& b) { return b.key == "inputs p_"; });
+  REQUIRE(bundle != view.boxes.end());
+  CHECK(bundle->repeat == 200);
+  CHECK(bundle->detail == "p_0 to p_199");
+  // Each sum is still joined to x, to the bundle and to an output.
+  CHECK(view.edges.size() == 3 * 200);
+  Result<Layout> layout = layoutGraph(view);
+  REQUIRE(layout);
+  checkLayout(view, *layout);
+  ViewOptions all;
+  all.unfolded = {"inputs p_", "outputs others"};
+  CHECK(count(makeVisibleGraph(many, all), BoxKind::Input) == 201);
+  CHECK(count(makeVisibleGraph(many, all), BoxKind::Output) == 200);
+  CHECK(count(makeVisibleGraph(many, {.foldRepeats = false}), BoxKind::Input) == 201);
+}
+
 TEST_CASE("weights are chips of their users and sizes are left out") {
   Graph g = test::encoder(1);
   VisibleGraph view = makeVisibleGraph(g, {.depth = -1});

@@ -37,6 +37,32 @@ class MatchesTest : public test::WindowFixture {
     QCOMPARE(window_->panel<PatternPanel>()->scene()->graph->nodeCount(), size_t{5});
   }
 
+  void rulesAreSortedByTheirMatches() {
+    open();
+    const QString text = QStringLiteral(
+        "class %1(Rule):\n    # match: %2\n    def pattern(x):\n        return x\n\n    def "
+        "replacement(x):\n        return x\n\n\n");
+    type(text.arg(QStringLiteral("Norm"), QStringLiteral("layer_norm")) +
+         text.arg(QStringLiteral("Never"), QStringLiteral("conv2d")) +
+         text.arg(QStringLiteral("Linear"), QStringLiteral("linear")));
+    auto* rules = window_->findChild<QTreeWidget*>(QStringLiteral("ruleList"));
+    const auto row = [&](int i) {
+      return rules->topLevelItem(i)->text(0) + QLatin1Char(' ') + rules->topLevelItem(i)->text(1);
+    };
+    QTRY_COMPARE(rules->topLevelItemCount(), 3);
+    QTRY_COMPARE(row(0), QStringLiteral("Linear 16"));
+    QCOMPARE(row(1), QStringLiteral("Norm 4"));
+    QCOMPARE(row(2), QStringLiteral("Never 0"));
+    QVERIFY(rules->isVisible());
+    // The keys choose, too; what is chosen is shown below.
+    rules->setFocus();
+    rules->setCurrentItem(rules->topLevelItem(0));
+    QTest::keyClick(rules, Qt::Key_Down);
+    QCOMPARE(document().currentRule(), QStringLiteral("Norm"));
+    QCOMPARE(window_->panel<MatchesPanel>()->findChild<QTreeWidget*>()->topLevelItemCount(), 4);
+    QVERIFY(rules->hasFocus());
+  }
+
   void lastMatchesStayGreyWhileTheTextIsWrong() {
     open();
     type(QString::fromLatin1(rulesText));

@@ -6,6 +6,7 @@
 #include "views/panels/rules/library_panel.h"
 #include "views/panels/rules/rule_from_selection.h"
 #include "views/panels/rules/rule_words.h"
+#include "views/widgets/qscintilla.h"
 
 using namespace graft;
 using test::rulesText;
@@ -19,6 +20,30 @@ class RuleEditorTest : public test::WindowFixture {
   void initTestCase() { prepare(); }
   void init() { forget(); }
   void cleanup() { window_.reset(); }
+
+  void anEditImportsWhatItUses() {
+    start();
+    RuleEditor* editor = window_->panel<RuleEditor>();
+    const auto change = [&](const QString& text, const QString& before, const QString& after) {
+      editor->setText(text);
+      const auto at = static_cast<int>(text.indexOf(before));
+      if (!editor->change({{at, static_cast<int>(at + before.size()), 3, before, after}})) return QString();
+      return editor->text();
+    };
+    const QString body = QStringLiteral("\n\ndef pattern(x):\n    return f(x)\n");
+    const QString f = QStringLiteral("f(x)"), optional = QStringLiteral("optional(f, x)");
+    QCOMPARE(change(QStringLiteral("from graft import Rule") + body, f, optional).section(QLatin1Char('\n'), 0, 0),
+             QStringLiteral("from graft import Rule, optional"));
+    QCOMPARE(
+        change(QStringLiteral("from graft import Rule, optional") + body, f, optional).section(QLatin1Char('\n'), 0, 0),
+        QStringLiteral("from graft import Rule, optional"));
+    QCOMPARE(change(QStringLiteral("import torch") + body, f, optional).section(QLatin1Char('\n'), 0, 1),
+             QStringLiteral("from graft import optional\nimport torch"));
+    QCOMPARE(change(QStringLiteral("import torch") + body, f, QStringLiteral("g(x)")).section(QLatin1Char('\n'), 0, 0),
+             QStringLiteral("import torch"));
+    editor->scintilla()->undo();  // one step takes both back
+    QVERIFY(editor->text().contains(f));
+  }
 
   void completionOffersWhatCanBeCalled() {
     start();

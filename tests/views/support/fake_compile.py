@@ -25,7 +25,8 @@ def size(kind):
 
 
 def read(node):
-    return [a["v"] for a in node["args"] if isinstance(a, dict) and "v" in a]
+    args = node["args"][0]["l"] if base(node) == "generated" else node["args"]
+    return [a["v"] for a in args if isinstance(a, dict) and "v" in a]
 
 
 def pairs(graph):
@@ -104,7 +105,7 @@ def plan(graph, steering, revision, measure=False):
     names, kernels, fused = {}, [], {n for g in groups for n in g}
     for node in graph["nodes"]:
         if base(node) == "generated":
-            kernels.append({"name": node["name"] + "_program", "nodes": node["program"], "modules": [""], "inputs": read(node), "outputs": [node["name"]],
+            kernels.append({"name": node["name"] + "_program", "nodes": node["args"][1]["s"].split(), "modules": [""], "inputs": read(node), "outputs": [node["name"]],
                             "isInFile": True, "call": node["name"], "bytes": 8192, "bytesWritten": 4096, "text": "generated 1\n"})
     kernels += [describe(graph, g, names) for g in groups]
     for kernel in kernels:
@@ -221,8 +222,8 @@ def apply(graph, steering, verify):
         made, inputs = inside(graph, nodes)
         last, name = made[nodes[-1]], "generated" if number == 0 else f"generated_{number}"
         at = graph["nodes"].index(last)
-        call = {**last, "name": name, "op": "graft.generated.default", "parameters": ["inputs", "program", "sizes"], "program": nodes,
-                "args": [{"v": v} for v in inputs], "outputs": [{**last["outputs"][0], "name": name}]}
+        call = {**last, "name": name, "op": "graft.generated.default", "parameters": ["inputs", "program", "sizes"],
+                "args": [{"l": [{"v": v} for v in inputs]}, {"s": " ".join(nodes)}, {"l": []}], "outputs": [{**last["outputs"][0], "name": name}]}
         rest = graph["nodes"][:at] + [call] + graph["nodes"][at + 1:]
         graph = {**graph, "nodes": [n for n in rest if n["name"] not in nodes]}
         graph = json.loads(json.dumps(graph).replace(json.dumps({"v": last["name"]}), json.dumps({"v": name})))

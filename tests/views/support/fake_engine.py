@@ -82,6 +82,62 @@ def encoder(layers):
     return b.graph
 
 
+def joint(layers):
+    """The encoder with a backward pass: behind it, a node for each of its nodes, from the last to the first."""
+    graph = encoder(layers)
+    graph["inputs"].append({"name": "tangents_1", "type": tensor(1, 16, 64)})
+    last = {"v": "tangents_1"}
+    for node in reversed(list(graph["nodes"])):
+        name = node["name"] + "_grad"
+        graph["nodes"].append({**node, "name": name, "op": node["op"].rsplit(".", 1)[0] + "_backward.default", "args": [last, {"v": node["name"]}],
+                               "parameters": ["grad", "self"], "outputs": [{"name": name, "type": node["outputs"][0]["type"]}]})
+        last = {"v": name}
+    graph["returns"].append(last)
+    return graph
+
+
+def captured_graphs(path):
+    """Names of a capture's graphs; a file with "broken" in its name broke twice."""
+    if not path.endswith(".fx"):
+        return []
+    return ["forward", "forward.1", "forward.2"] if "broken" in path else ["forward", "joint", "backward"]
+
+
+def cut(graph, params):
+    """Products are dear, what comes of the input must be saved, and softmax is computed again where the budget asks for it."""
+    backward = [n for n in graph["nodes"] if n["name"].endswith("_grad")]
+    forward = [n for n in graph["nodes"] if n not in backward]
+    scope = lambda n: graph["modules"][n["module"]]["path"]
+    size = 4096
+    candidates = [n for n in forward if base(n) in ("linear", "softmax", "gelu")]
+    again = {n["name"] for n in candidates if any(n["name"] == r or (scope(n) + ".").startswith(r + ".") for r in params.get("recompute", []))}
+    default = (len(candidates) + 1) * size
+    allowed = params.get("memory", 1) * default
+    for node in sorted(candidates, key=lambda n: base(n) == "linear"):
+        if (len(candidates) - len(again) + 1) * size > allowed and node["name"] not in params.get("save", []):
+            again.add(node["name"])
+    kept = [n for n in candidates if n["name"] not in again]
+    if (len(kept) + 1) * size > allowed:
+        raise Failure(f"a memory budget of {100 * params['memory']:.4g} % cannot be met: ask for at least --memory 10%")
+    saved = [{"name": "x", "type": tensor(1, 16, 64), "bytes": size, "producer": None, "module": "", "consumers": ["linear_grad"], "us": 0.0, "reason": "it is an input", "kind": "must"}]
+    for n in kept:
+        asked = n["name"] in params.get("save", [])
+        saved.append({"name": n["name"], "type": n["outputs"][0]["type"], "bytes": size, "producer": n["op"], "module": scope(n), "consumers": [n["name"] + "_grad"], "us": 10.5,
+                      "reason": "it was asked for" if asked else "it is expensive", "kind": "asked" if asked else "dear"})
+    recomputed = [{"name": n["name"], "operator": n["op"], "module": scope(n), "bytes": size, "us": 10.5, "reason": "the memory budget asks for it"} for n in candidates if n["name"] in again]
+    saved_bytes = size * len(saved)
+    live = {"forward": [{"name": n["name"], "bytes": size * (i + 1)} for i, n in enumerate(forward)],
+            "backward": [{"name": n["name"], "bytes": saved_bytes + size} for n in backward]}
+    peak = {side: max(n["bytes"] for n in nodes) for side, nodes in live.items()}
+    points = [{"memory": m, "savedBytes": int(m * default), "recomputedUs": 100 * (1 - m), "simulatedPeak": peak} for m in (1.0, 0.75, 0.5)]
+    half = lambda nodes: {"output": None, "nodes": len(nodes), "inputs": ["x"], "returns": [{"kind": "output", "of": None}]}
+    return {"model": "step.fx", "method": "joint", "memory": params.get("memory", 1), "forward": half(forward), "backward": half(backward), "why": None,
+            "verification": {"passed": None, "differences": None},
+            "saved": saved, "recomputed": recomputed, "savedBytes": saved_bytes, "defaultBytes": default, "nothingBytes": default, "leastBytes": default // 10,
+            "recomputedUs": 10.5 * len(recomputed), "simulatedPeak": peak, "live": live, "curve": points if params.get("curve") else [], "notes": [],
+            "wishes": {"partition": 1, "memory": params.get("memory", 1), "save": params.get("save", []), "recompute": params.get("recompute", [])}}
+
+
 def compact(graph):
     """The form in which the engine sends models: parameters and sources stand once, before the nodes."""
     operators, sources, nodes = {}, [], []
@@ -219,6 +275,37 @@ class Engine:
                             **({"verification": {"verdict": "verified", "inputSets": 3}} if verify else {})})
         return graph, records
 
+    def optimize(self, d, graph, params, ident):
+        """Attention is the one recipe: it fits where there is attention. A plan is it once more."""
+        rule = {"name": "Attention", "ops": ["matmul", "div", "add", "softmax", "matmul"]}
+        new, records = self.apply(graph, rule, None, params.get("verify", True))
+        steps = 10 if "plan" not in params else 0
+        for i in range(steps):
+            if ident in self.cancelled:
+                raise Failure("cancelled")
+            self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "trying Encoder", "done": i, "total": steps}})
+            time.sleep(float(os.environ.get("FAKE_ENGINE_STEP", "0.005")))
+        result = {"model": "/home/me/model.pt", "method": "forward", "format": "torchscript", "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]),
+                  "recipe": "Encoder", "steps": [], "unchanged": not records, "verification": {}}
+        report = {"recipes": [], "rules": [], "groups": [], "seconds": 4.5, "outOfTime": False, "result": result}
+        if not records:
+            return {"report": {**report, "whyUnchanged": "none of the recipes that come with Graft fits it", "advice": ["Its time goes into linear: 80 %."]}, "revision": d["revision"]}
+        beside = {"ratio": 0.8, "ratioLow": 0.78, "ratioHigh": 0.83, "speed": "slower"}
+        report["rules"] = [{"recipe": "Encoder", "rule": "Attention", "rewrites": len(records), "without": beside, "kept": True, "why": ""}]
+        result["timing"] = {"ratio": 1.25, "ratioLow": 1.21, "ratioHigh": 1.28, "speed": "faster", "against": "original (frozen TorchScript)"}
+        self.add_step(d, graph, new, [])
+        return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": [], "steps": [], "ms": 4500.0,
+                "verdicts": {"verified": len(records), "measured": 0, "unverified": 0, "rolledBack": 0}, "label": "Encoder",
+                "plan": {"recipes": [{"file": "transformer.py", "recipe": "Encoder", "without": []}], "operators": []},
+                "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]), "revision": d["revision"], **({} if "plan" in params else {"report": report})}
+
+    def add_step(self, d, before, after, inside):
+        d["snapshots"] = d["snapshots"][:d["position"]] + [before, after]
+        d["position"] += 1
+        d["inside"][d["position"]] = inside
+        d["shown"] = after
+        d["revision"] += 1
+
     def graph_field(self, graph, params, ident):
         """Whole, in parts of a few nodes that are sent at once, or none, as the request wants it."""
         wanted, graph = params.get("graph", "whole"), compact(graph)
@@ -264,9 +351,14 @@ class Engine:
                 self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "reading", "done": i, "total": 100}})
                 time.sleep(0.1)
             kind = "torch.export" if params["path"].endswith(".pt2") else "torchscript"
-            graph = encoder(2 if "other" in params["path"] else 4)
-            self.documents[len(self.documents) + 1] = {"snapshots": [graph], "position": 0, "revision": 0, "inside": {}, "shown": graph}
-            return {"document": len(self.documents), "format": kind, "nodes": len(graph["nodes"]), "revision": 0, "graph": self.graph_field(graph, params, ident)}
+            graphs = captured_graphs(params["path"])
+            name = params.get("method", "forward")
+            if graphs and name not in graphs:
+                raise Failure(f"{params['path']} has no graph {name}")
+            kind = "fx" if graphs else kind
+            graph = joint(2) if name == "joint" else encoder(2 if "other" in params["path"] else 1 + graphs.index(name) if graphs else 4)
+            self.documents[len(self.documents) + 1] = {"path": params["path"], "method": name, "snapshots": [graph], "position": 0, "revision": 0, "inside": {}, "shown": graph}
+            return {"document": len(self.documents), "format": kind, "method": name, "graphs": graphs, "isJoint": name == "joint", "nodes": len(graph["nodes"]), "revision": 0, "graph": self.graph_field(graph, params, ident)}
         if method == "rules/check":
             return self.check(params["text"])
         if method == "node/weight":
@@ -278,6 +370,37 @@ class Engine:
             return {"words": ["F.gelu(input, approximate)", "kernels.attention(q, k, v, mask)", "torch.matmul(input, other)"]}
         d = self.document(params)
         graph = d["shown"]
+        if method == "captured/graphs":
+            rows = [{"name": name, "nodes": 13 * (i + 1), "guards": 3, "break": None} for i, name in enumerate(captured_graphs(d["path"]))]
+            if "broken" in d["path"]:
+                for row, line in zip(rows, (22, 24)):
+                    row["break"] = {"reason": "the branch depends on the values of a tensor", "explanation": "", "hint": "Use torch.where", "file": "/home/me/net.py", "line": line, "code": "if y.sum() > 0:"}
+            return {"graphs": rows, "guards": [{"text": "CONSTANT_MATCH L['scale']: L['scale'] == 3", "about": "arguments", "brokenBy": "scale other than 3"},
+                                               {"text": "GRAD_MODE", "about": "surroundings", "brokenBy": "torch.no_grad() around the call"}]}
+        if method == "training/cut":
+            if d["method"] != "joint":
+                raise Failure("this graph is no joint graph")
+            if "file" in params:
+                with open(params["file"]) as f:
+                    params = json.load(f)
+            result = cut(d["snapshots"][0], params)
+            if "write" in params:
+                with open(params["write"], "w") as f:
+                    json.dump(result["wishes"], f)
+            return result
+        if method == "model/sideBySide":
+            rows = []
+            for i, m in enumerate(params["models"]):
+                of = self.documents[m["document"]] if "document" in m else d
+                shown = of["inside"][m["step"]][m["subStep"] - 1] if "subStep" in m else of["snapshots"][m.get("step", 0)]
+                if str(m.get("name")).startswith("broken"):
+                    rows.append({"model": m["name"], "nodes": len(shown["nodes"]), "kernels": 0, "obstacle": "it takes other inputs"})
+                    continue
+                ms = 3.0 / (i + 1)
+                rows.append({"model": m.get("name", "model"), "nodes": len(shown["nodes"]), "kernels": len([n for n in shown["nodes"] if base(n) != "transpose"]),
+                             "outputs": [], "passed": i != 2, "maxAbs": 0.5 if i == 2 else 4e-7, "ratio": float(i + 1),
+                             "timing": {"medianMs": ms, "p10Ms": ms * 0.9, "p90Ms": ms * 1.1, "samplesMs": [ms] * 9}})
+            return {"models": rows, "protocol": "cpu, 2 threads; 9 rounds", "inputs": [tensor(1, 16, 64)], "why": None}
         if method in ("node/describe", "node/source"):
             node = next((n for n in graph["nodes"] if n["name"] == params["node"]), None)
             if node is None:
@@ -334,15 +457,13 @@ class Engine:
             if not verify:
                 verdicts["why"] = "verification is switched off"
             if not params.get("preview"):
-                d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
-                d["position"] += 1
-                d["inside"][d["position"]] = inside
-                d["shown"] = new
-                d["revision"] += 1
+                self.add_step(d, graph, new, inside)
             return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "verdicts": verdicts, "steps": steps, "ms": 12.25,
                     "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
         if method.startswith("compile/"):
             return self.compile(method, d, params, ident)
+        if method == "model/optimize":
+            return self.optimize(d, graph, params, ident)
         if method == "model/undoTo":
             d["position"] = params["step"]
             d["shown"] = d["inside"][params["step"]][params["subStep"] - 1] if "subStep" in params else d["snapshots"][params["step"]]

@@ -69,6 +69,20 @@ class Maker {
 
 }  // namespace
 
+Graph manyEnds(int ends) {
+  Maker m;
+  const Type type = Type::tensor(DType::Float32, Maker::dims({4}));
+  const ValueId x = m.g.addInput("x", type);
+  std::vector<Argument> sums;
+  for (int i = 0; i < ends; ++i) {
+    const ValueId p = m.g.addInput(fmt::format("p_{}", i), type);
+    sums.emplace_back(m.call("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+                             {Argument(x), Argument(p)}, {4}));
+  }
+  m.g.setReturns(m.g.root(), std::move(sums));
+  return std::move(m.g);
+}
+
 Graph encoder(int layers) {
   Maker k;
   Graph& g = k.g;

@@ -126,7 +126,8 @@ class FilesTest : public test::WindowFixture {
 
   void theReportHoldsTheRunTheStepsTheDrawingAndTheRules() {
     open();
-    type(QString::fromLatin1(rulesText));
+    type(QString::fromLatin1(rulesText) +
+         QStringLiteral("\n\nclass Unused(Rule):\n    # match: conv2d\n    def pattern(x):\n        return x\n"));
     document().apply(QStringLiteral("Attention"));
     QTRY_COMPARE(document().position(), 1);
     window_->panel<RunPanel>()->start();
@@ -134,11 +135,14 @@ class FilesTest : public test::WindowFixture {
     const QString path = folder_.filePath(QStringLiteral("report.html"));
     triggerWithFile("exportReport", path);
     const QByteArray html = contents(path);
-    for (const char* part : {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved",
-                             "aten.softmax.int", "<td>all verified</td>", "Before and after", "def pattern"})
+    for (const char* part :
+         {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved", "aten.softmax.int",
+          "<td>all verified</td>", "Before and after", "def pattern", "What was replaced",
+          "matmul, div, add, softmax, matmul</td>", "attention</td>", "Environment", "NVIDIA H200"})
       QVERIFY2(html.contains(part), part);
     QCOMPARE(html.count("<svg"), 4);  // latency, timeline, differences, the drawing
     QVERIFY(!html.contains("<?xml"));
+    QVERIFY(!html.contains("class Unused"));  // rules that rewrote nothing stay out
   }
 
   void whatIsDroppedOpens() {

@@ -1,9 +1,12 @@
 // What the window says of rewrites that were just applied: in one line over the drawing, which stays where it is.
 #include <QLabel>
 #include <QPushButton>
+#include <QSignalSpy>
+#include <QTreeWidget>
 
 #include "tests/views/support/window_fixture.h"
 #include "views/document/outcome.h"
+#include "views/panels/changes_panel.h"
 #include "views/window/outcome_card.h"
 
 using namespace graft;
@@ -116,6 +119,83 @@ class OutcomeTest : public test::WindowFixture {
       document().undo();
       QTRY_VERIFY(rule().matched && rule().matches.size() == 4);
     }
+  }
+
+  void optimizeIsAStepThatSaysWhatItGained() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    QAction* optimize = window_->action(QStringLiteral("optimize"));
+    auto* rules = window_->findChild<QTreeWidget*>(QStringLiteral("ruleList"));
+    QVERIFY(optimize->isEnabled() && rules->isColumnHidden(2));
+    optimize->trigger();
+    QVERIFY(!optimize->isEnabled());  // one at a time
+    QTRY_COMPARE(document().position(), 1);
+    QVERIFY(optimize->isEnabled());
+    QCOMPARE(card()->text(),
+             QStringLiteral("Encoder: 4 applied, all verified. 1.25 times as fast (1.21 to 1.28) as the "
+                            "original (frozen TorchScript)"));
+    QVERIFY(!rules->isColumnHidden(2));
+    QCOMPARE(rules->topLevelItem(0)->text(2), QStringLiteral("+25 %"));
+    // Where nothing is left to do, it says so and changes nothing.
+    optimize->trigger();
+    QTRY_VERIFY2(card()->text().contains(QStringLiteral("the model stays as it is")), qPrintable(card()->text()));
+    QVERIFY(card()->isVisible());
+    QCOMPARE(document().position(), 1);
+    document().undo();
+    QVERIFY(card()->isHidden());
+  }
+
+  void anOptimizationThatIsStoppedChangesNothing() {
+    qputenv("FAKE_ENGINE_STEP", "0.3");
+    open();
+    QSignalSpy failed(&document(), &Document::failed);
+    document().optimize();
+    QTRY_VERIFY(window_->findChild<QWidget*>(QStringLiteral("jobStop"))->isVisible());
+    QTest::mouseClick(window_->findChild<QWidget*>(QStringLiteral("jobStop")), Qt::LeftButton);
+    QTRY_VERIFY(!document().isOptimizing());
+    QCOMPARE(document().position(), 0);
+    QCOMPARE(failed.size(), 0);
+    QVERIFY(card()->isHidden());
+  }
+
+  void aNewEngineAndANewWindowHaveTheOptimizedModel() {
+    open();
+    document().optimize();
+    QTRY_COMPARE(document().position(), 1);
+    const QByteArray before = exported();
+    QVERIFY(before.contains("36 nodes"));
+    QSignalSpy replaced(&document(), &Document::engineReplaced);
+    window_->engine().call(QStringLiteral("test/misbehave"), {{QStringLiteral("kind"), QStringLiteral("abort")}}, {});
+    QTRY_COMPARE_WITH_TIMEOUT(replaced.size(), 1, 10000);
+    QCOMPARE(exported(), before);
+    const QJsonObject state = document().state();
+    window_.reset();
+    start();
+    document().restore(state);
+    QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+    QCOMPARE(document().steps().back().label, QStringLiteral("Encoder"));
+    QVERIFY(card()->isHidden());  // nobody asked for it now
+    QCOMPARE(exported(), before);
+  }
+
+  void changesAreListedAndGoneTo() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->action(QStringLiteral("changes"))->trigger();
+    auto* list = window_->panel<ChangesPanel>();
+    QVERIFY(list->isVisible());
+    QCOMPARE(list->topLevelItemCount(), 0);
+    document().apply(rule().name);
+    QTRY_COMPARE(list->topLevelItemCount(), 1);
+    QCOMPARE(list->topLevelItem(0)->text(0), QStringLiteral("Attention"));
+    QCOMPARE(list->topLevelItem(0)->childCount(), 4);
+    QCOMPARE(list->topLevelItem(0)->child(2)->text(1), QStringLiteral("5 → 1"));
+    list->setFocus();
+    list->setCurrentItem(list->topLevelItem(0));
+    QTest::keyClick(list, Qt::Key_Down);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("fused_0")});
+    document().undo();
+    QTRY_COMPARE(list->topLevelItemCount(), 0);
   }
 
   void theViewStaysOnWhatChanged() {

@@ -1,7 +1,7 @@
 // screenshots [OPTIONS] FOLDER ENGINE... -- MODEL RULES [INPUTS]: the window's pictures for README and docs, made with
-// the given engine; with --measure only those of a run, with --compile only those of kernels. INPUTS is a file of
-// tensors or a line of specifications. Waits for each state instead of sleeping; says which one did not come, and ends
-// with 1.
+// the given engine; with --measure only those of a run, with --compile only those of kernels. --size and --theme are
+// for looking at other windows. INPUTS is a file of tensors or a line of specifications. Waits for each state instead
+// of sleeping; says which one did not come, and ends with 1.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
@@ -32,7 +32,7 @@ using namespace graft;
 namespace {
 
 struct Wanted {
-  QString folder, model, rules, inputs, device, dtype, recipe;
+  QString folder, model, rules, inputs, device, dtype, recipe, capture;
   double seconds = 4;
 };
 
@@ -122,6 +122,7 @@ class Photographer {
   }
 
   void difference() {
+    shoot("applied");
     window_.setTextDiff(true);
     until("the difference", [&] { return window_.diffView()->text().contains(QLatin1Char('+')); });
     shoot("diff");
@@ -215,6 +216,22 @@ class Photographer {
     shoot("library");
   }
 
+  /// A captured training step at its cut.
+  void training() {
+    if (wanted_.capture.isEmpty()) return;
+    window_.openModel(wanted_.capture, {}, QStringLiteral("joint"));
+    if (!until("the training step", [&] { return document_.isJoint(); })) return;
+    window_.arrange(Arrangement::Explore);
+    window_.setTraining(true);
+    TrainingCut& cut = window_.cut();
+    const auto isCut = [&] { return !cut.report().isEmpty() && !cut.curve().empty() && !cut.isBusy(); };
+    if (!until("its cut", isCut)) return;
+    cut.setMemory(0.7);
+    until("the smaller cut", isCut);
+    shoot("training");
+    window_.setTraining(false);
+  }
+
  private:
   bool until(const char* what, const std::function<bool()>& done, int ms = 60000) {
     QElapsedTimer timer;
@@ -286,15 +303,16 @@ int main(int argc, char** argv) {
   const QCommandLineOption device = option("device", "Where the run is", "cpu"),
                            dtype = option("dtype", "Converted to this before running", ""),
                            recipe = option("recipe", "Of the rules; the first by default", ""),
-                           seconds = option("seconds", "How long to measure", "4");
+                           seconds = option("seconds", "How long to measure", "4"),
+                           size = option("size", "Of the window", "1440x900"),
+                           theme = option("theme", "light or dark", "light");
   const QCommandLineOption compile(QStringLiteral("compile"), QStringLiteral("Only the pictures of kernels"));
-  const QCommandLineOption dark(QStringLiteral("dark"), QStringLiteral("In the dark theme"));
-  const QCommandLineOption size = option("size", "Of the window", "1440x900");
-  parser.addOptions({measure, compile, dark, size, device, dtype, recipe, seconds});
+  parser.addOptions({measure, compile, device, dtype, recipe, seconds, size, theme});
   if (split < 0 || words.size() < split + 3 || !parser.parse(words.mid(0, split)) ||
       parser.positionalArguments().size() < 2)
     return std::fprintf(stderr,
-                        "usage: screenshots [--measure] [--device D] [--dtype T] [--recipe R] [--seconds S] FOLDER "
+                        "usage: screenshots [--measure] [--device D] [--dtype T] [--recipe R] [--seconds S] [--size "
+                        "WxH] [--theme T] [--capture F] FOLDER "
                         "ENGINE... -- MODEL RULES [INPUTS]\n"),
            2;
   const QStringList own = parser.positionalArguments();
@@ -305,15 +323,16 @@ int main(int argc, char** argv) {
                       parser.value(device),
                       parser.value(dtype),
                       parser.value(recipe),
+                      parser.value(capture),
                       parser.value(seconds).toDouble()};
   if (!QDir().mkpath(wanted.folder))
     return std::fprintf(stderr, "screenshots: cannot make the folder %s\n", qPrintable(wanted.folder)), 1;
   // Nothing of this machine's folders stands in a picture: HOME is where the models are.
   QSettings().setValue(QStringLiteral("recent"), QStringList{QFileInfo(wanted.model).absoluteFilePath()});
-  applyTheme(parser.isSet(dark) ? Theme::Dark : Theme::Light);
+  const QStringList sides = parser.value(size).split(QLatin1Char('x'));
+  applyTheme(parser.value(theme) == QLatin1String("dark") ? Theme::Dark : Theme::Light);
   MainWindow window(own.mid(1));
-  const QString wide = parser.value(size);
-  window.resize(wide.section(QLatin1Char('x'), 0, 0).toInt(), wide.section(QLatin1Char('x'), 1).toInt());
+  window.resize(sides.value(0).toInt(), sides.value(1).toInt());
   window.show();
   Photographer p(window, wanted);
   if (!p.welcome() || !p.open()) return 1;
@@ -327,5 +346,6 @@ int main(int argc, char** argv) {
   if (!p.measure() || !p.compile()) return 1;
   p.rewriteDark();
   p.library();
+  p.training();
   return p.failed() ? 1 : 0;
 }

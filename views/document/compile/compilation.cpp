@@ -218,7 +218,7 @@ void Compilation::restore(const QString& steering) {
 }
 
 void Compilation::apply() {
-  QJsonObject request{{QStringLiteral("method"), QStringLiteral("compile/apply")}};
+  QJsonObject request;
   if (!steering_.isEmpty()) request.insert(QStringLiteral("text"), steering_);
   document_.applyKernels(request);
 }

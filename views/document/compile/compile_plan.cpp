@@ -12,7 +12,7 @@ namespace {
 QString planText(const char* text) { return QCoreApplication::translate("CompilePlan", text); }
 
 /// "softmax" of "aten.softmax.int".
-QString shortOperator(const QString& op) {
+QString plainOperator(const QString& op) {
   const QString rest = op.section(QLatin1Char('.'), 1, 1);
   return rest.isEmpty() ? op : rest;
 }
@@ -62,7 +62,7 @@ KernelInfo readCall(const QJsonObject& o) {
   k.name = at(o, "node").toString();
   k.nodes = k.inside = {k.name};
   k.op = at(o, "operator").toString();
-  k.label = shortOperator(k.op);
+  k.label = plainOperator(k.op);
   k.modules = {at(o, "module").toString()};
   k.origin = origins.value(at(o, "origin").toString(), KernelOrigin::Aten);
   k.bytesRead = at(o, "bytesRead").toDouble();

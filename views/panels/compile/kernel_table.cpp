@@ -12,7 +12,7 @@ namespace {
 constexpr int sortRole = Qt::UserRole, kernelRole = Qt::UserRole + 1;
 
 /// Sorts by numbers where a column has numbers; unknown ones come last.
-class Row : public QTreeWidgetItem {
+class KernelRow : public QTreeWidgetItem {
  public:
   using QTreeWidgetItem::QTreeWidgetItem;
   bool operator<(const QTreeWidgetItem& other) const override {
@@ -28,7 +28,7 @@ QString micros(double us) {
                     : QString::number(us, 'f', us < 10 ? 2 : 1) + QStringLiteral(" µs");
 }
 
-void setNumber(QTreeWidgetItem* row, int column, double value, const QString& text) {
+void setFigure(QTreeWidgetItem* row, int column, double value, const QString& text) {
   row->setText(column, text);
   row->setData(column, sortRole, std::isnan(value) ? -1.0 : value);
   row->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
@@ -95,17 +95,17 @@ void KernelTable::refresh() {
   QList<QTreeWidgetItem*> rows;
   if (compilation.isKnown())
     for (const KernelInfo& k : plan.kernels) {
-      auto* row = new Row;
+      auto* row = new KernelRow;
       row->setText(Name, k.label);
       row->setData(Name, kernelRole, k.name);
       row->setText(Origin, originText(k.origin) + (k.isInPlace ? tr(", in place") : QString()));
-      setNumber(row, Read, k.bytesRead, bytes(k.bytesRead));
-      setNumber(row, Written, k.bytesWritten, bytes(k.bytesWritten));
-      setNumber(row, Predicted, k.predicted, micros(k.predicted));
-      setNumber(row, Measured, k.measured, micros(k.measured));
-      setNumber(row, Before, k.operators, micros(k.operators));
+      setFigure(row, Read, k.bytesRead, bytes(k.bytesRead));
+      setFigure(row, Written, k.bytesWritten, bytes(k.bytesWritten));
+      setFigure(row, Predicted, k.predicted, micros(k.predicted));
+      setFigure(row, Measured, k.measured, micros(k.measured));
+      setFigure(row, Before, k.operators, micros(k.operators));
       const double share = plan.share(k);
-      setNumber(row, Share, share,
+      setFigure(row, Share, share,
                 std::isnan(share) ? QStringLiteral("–") : QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0));
       QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
       if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));

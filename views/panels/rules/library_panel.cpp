@@ -98,6 +98,7 @@ QStringList LibraryPanel::importsOf(const QString& file) {
 
 LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(parent), engine_(engine) {
   tree_ = new QTreeWidget(this);
+  tree_->setAccessibleName(tr("Rule library"));
   tree_->setHeaderHidden(true);
   tree_->setMouseTracking(true);
   tree_->setUniformRowHeights(true);
@@ -109,6 +110,7 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   text_->setAlignment(Qt::AlignTop | Qt::AlignLeft);
   text_->hide();  // until it says something
   picture_ = new Canvas;
+  picture_->setAccessibleName(tr("Pattern of the rule"));
   picture_->setAutoFit(true, smallestPreview);
   picture_->setPlaceholder(tr("Point at a rule to see its pattern."));
   auto* below = new QWidget;

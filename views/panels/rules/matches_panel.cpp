@@ -5,15 +5,12 @@
 #include <QMenu>
 #include <QVBoxLayout>
 
+#include "views/panels/rules/rule_list.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
 
 MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
-  rules_ = new QComboBox(this);
-  rules_->setToolTip(tr("The rule whose matches are shown"));
-  rules_->setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
-  rules_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // long names widen nothing
   recipes_ = new QToolButton(this);
   recipes_->setText(tr("Recipe"));
   recipes_->setPopupMode(QToolButton::InstantPopup);
@@ -27,6 +24,8 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   list_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
   list_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
   list_->header()->setStretchLastSection(false);
+  list_->setAccessibleName(tr("Matches of the rule"));
+  rules_ = new RuleList(document_, this);
   hint_ = new QLabel(this);
   hint_->setWordWrap(true);
   hint_->setTextFormat(Qt::RichText);
@@ -40,21 +39,19 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   apply_ = new QPushButton(icon(QStringLiteral("apply")), tr("Apply"), this);
   apply_->setDefault(true);
 
-  auto* top = new QHBoxLayout;
-  top->addWidget(rules_, 1);
-  top->addWidget(recipes_);
   auto* bottom = new QHBoxLayout;
+  bottom->addWidget(recipes_);
   bottom->addStretch();
   bottom->addWidget(preview_);
   bottom->addWidget(apply_);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 8, 8, 8);
-  column->addLayout(top);
+  column->addWidget(rules_);
   column->addWidget(list_, 1);
   column->addWidget(hint_, 1);
   column->addLayout(bottom);
 
-  connect(rules_, &QComboBox::activated, this, [this](int i) { Q_EMIT ruleChosen(rules_->itemData(i).toString()); });
+  connect(rules_, &RuleList::chosen, this, &MatchesPanel::ruleChosen);
   connect(list_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
     if (filling_ || !item) return;
     current_ = list_->indexOfTopLevelItem(item);
@@ -88,12 +85,7 @@ void MatchesPanel::refresh() {
   const int before = now && now->name == shown_ ? current_ : -1;
   shown_ = now ? now->name : QString();
   filling_ = true;
-  rules_->clear();
-  for (const RuleInfo& r : document_.rules()) {
-    rules_->addItem(r.matched || !r.matches.empty() ? tr("%1 — %2").arg(r.name).arg(r.matches.size()) : r.name, r.name);
-    if (r.name == document_.currentRule()) rules_->setCurrentIndex(rules_->count() - 1);
-  }
-  rules_->setEnabled(rules_->count() > 0);
+  rules_->refresh();
   recipes_->menu()->clear();
   for (const RecipeInfo& recipe : document_.recipes()) {
     QAction* action =

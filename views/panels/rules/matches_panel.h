@@ -1,8 +1,7 @@
-// MatchesPanel: the rules of the file with how often each matches, the current rule's matches with ticks, and what can
+// MatchesPanel: the rules of the text with how often each matches, the current rule's matches with ticks, and what can
 // be done with them: preview, apply, run a recipe.
 #pragma once
 
-#include <QComboBox>
 #include <QLabel>
 #include <QPushButton>
 #include <QToolButton>
@@ -12,6 +11,8 @@
 #include "views/document/document.h"
 
 namespace graft {
+
+class RuleList;
 
 class MatchesPanel : public QWidget {
   Q_OBJECT
@@ -42,7 +43,7 @@ class MatchesPanel : public QWidget {
   QString whyNone(bool ofTicked) const;
 
   Document& document_;
-  QComboBox* rules_;
+  RuleList* rules_;
   QTreeWidget* list_;
   QLabel* hint_;  ///< stands where the list is empty
   QPushButton *preview_, *apply_;

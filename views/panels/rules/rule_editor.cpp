@@ -40,6 +40,7 @@ RuleEditor::RuleEditor(Document& document, QWidget* parent) : QWidget(parent), d
   sentence_ = new FixedHeightLabel(lines, this);  // the text below it never jumps
   sentence_->setContentsMargins(12, 8, 12, 8);
   editor_ = new QsciScintilla(this);
+  editor_->setAccessibleName(tr("Rules"));
   editor_->setUtf8(true);
   editor_->setFrameShape(QFrame::NoFrame);
   editor_->setIndentationsUseTabs(false);
@@ -203,6 +204,8 @@ bool RuleEditor::change(const QList<RuleEdit>& edits) {
   const QByteArray all = text().toUtf8();
   for (const RuleEdit& e : edits)
     if (all.mid(e.begin, e.end - e.begin) != e.before.toUtf8()) return false;
+  QString inserted;
+  for (const RuleEdit& e : edits) inserted += e.after + QLatin1Char('\n');
   editor_->beginUndoAction();                              // one step back takes all of them
   for (auto e = edits.rbegin(); e != edits.rend(); ++e) {  // what is behind keeps its place
     const QByteArray after = e->after.toUtf8();
@@ -210,9 +213,43 @@ bool RuleEditor::change(const QList<RuleEdit>& edits) {
                            static_cast<long>(e->end));
     editor_->SendScintilla(QsciScintilla::SCI_REPLACETARGET, static_cast<uintptr_t>(after.size()), after.constData());
   }
+  const int moved = importWhatIsUsed(inserted);
   editor_->endUndoAction();
-  if (!edits.isEmpty()) showLine(edits.front().line);
+  if (!edits.isEmpty()) showLine(edits.front().line + moved);
   return true;
+}
+
+/// Puts words of the rule language that `inserted` uses into the import from graft. How many lines that adds above.
+int RuleEditor::importWhatIsUsed(const QString& inserted) {
+  static const QRegularExpression import(QStringLiteral("^from graft import +([^(\\n]*)$"),
+                                         QRegularExpression::MultilineOption);
+  const QString all = text();
+  const QRegularExpressionMatch line = import.match(all);
+  QStringList known, missing;
+  for (const QString& name : line.captured(1).split(QLatin1Char(',')))
+    known << name.section(QLatin1Char('#'), 0, 0).trimmed();
+  for (const QString& word : {QStringLiteral("any_of"), QStringLiteral("kernels"), QStringLiteral("optional"),
+                              QStringLiteral("Tensor"), QStringLiteral("Weight")}) {
+    const QRegularExpression use(QStringLiteral("\\b%1\\b").arg(word));
+    const bool isDefined =
+        QRegularExpression(QStringLiteral("^(from|import)\\b.*\\b%1\\b|^(def|class) +%1\\b|^%1 *=").arg(word),
+                           QRegularExpression::MultilineOption)
+            .match(all)
+            .hasMatch();
+    if (inserted.contains(use) && !known.contains(word) && !isDefined) missing << word;
+  }
+  if (missing.isEmpty()) return 0;
+  const auto insertAt = [&](qsizetype at, const QString& what) {
+    const auto byte = static_cast<unsigned long>(all.left(at).toUtf8().size());
+    const QByteArray bytes = what.toUtf8();
+    editor_->SendScintilla(QsciScintilla::SCI_INSERTTEXT, byte, bytes.constData());
+  };
+  if (line.hasMatch()) {
+    insertAt(line.capturedEnd(1), QStringLiteral(", ") + missing.join(QStringLiteral(", ")));
+    return 0;
+  }
+  insertAt(0, QStringLiteral("from graft import %1\n").arg(missing.join(QStringLiteral(", "))));
+  return 1;
 }
 
 /// The rule whose text the caret is in.

@@ -60,6 +60,7 @@ class RuleEditor : public QWidget {
  private:
   void mark();
   void tell();
+  int importWhatIsUsed(const QString& inserted);
   void followCursor();
   void tellCall();
   bool completesNothing() const;

@@ -142,6 +142,7 @@ RuleFromSelection::RuleFromSelection(std::shared_ptr<const Graph> graph, QString
   setWindowTitle(tr("New rule from %1").arg(counted(names_.size(), tr("node"), tr("nodes"))));
   setAttribute(Qt::WA_DeleteOnClose);
   list_ = new QListWidget(this);
+  list_->setAccessibleName(tr("Literals that become parameters"));
   for (const SelectedLiteral& l : literalsOf(*graph_, names_)) {
     auto* item = new QListWidgetItem(QStringLiteral("%1 = %2").arg(l.key, l.text), list_);
     item->setData(Qt::UserRole, l.key);
@@ -152,6 +153,7 @@ RuleFromSelection::RuleFromSelection(std::shared_ptr<const Graph> graph, QString
   auto* question = new QLabel(list_->count() > 0 ? tr("Which of these may differ from place to place?")
                                                  : tr("These nodes have no literal arguments."));
   text_ = new QPlainTextEdit(this);
+  text_->setAccessibleName(tr("The rule"));
   text_->setReadOnly(true);
   text_->setFont(monospace());
   text_->setLineWrapMode(QPlainTextEdit::NoWrap);

@@ -45,6 +45,7 @@ RulesPanel::RulesPanel(PanelContext& context)
   matches_ = new MatchesPanel(document_);
   whyNot_ = new WhyNotPanel(document_);
   tabs_ = new QTabWidget;
+  tabs_->setAccessibleName(tr("Matches, or why there are none"));
   tabs_->setDocumentMode(true);
   tabs_->addTab(matches_, tr("Matches"));
   tabs_->addTab(whyNot_, tr("Why not"));
@@ -53,7 +54,7 @@ RulesPanel::RulesPanel(PanelContext& context)
   setStretchFactor(0, 3);
   setStretchFactor(1, 2);
   setHandleWidth(1);
-  setSizes({480, 300});
+  setSizes({430, 350});
   connectParts();
 }
 

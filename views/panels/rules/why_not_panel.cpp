@@ -16,6 +16,7 @@ WhyNotPanel::WhyNotPanel(Document& document, QWidget* parent) : QWidget(parent),
   ask_ = new QPushButton(tr("Explain"), this);
   ask_->setToolTip(tr("List the places where the current rule almost matches"));
   list_ = new QListWidget(this);
+  list_->setAccessibleName(tr("Places where the rule almost matches"));
   list_->setSelectionMode(QAbstractItemView::NoSelection);
   list_->setVerticalScrollMode(QAbstractItemView::ScrollPerPixel);
   auto* top = new QHBoxLayout;

@@ -71,6 +71,7 @@ QTableWidget* RunPanel::makeTable(const QList<std::pair<QString, QString>>& head
 
 RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   inputs_ = new QLineEdit(this);
+  inputs_->setAccessibleName(tr("Inputs"));
   inputs_->setPlaceholderText(tr("Inputs: random, of the model's own types"));
   inputs_->setToolTip(
       tr("A file of tensors (inputs.pt), or one specification for each input:\n"
@@ -79,6 +80,7 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
          "    i64[B,128] f32[B,128] B=1,8,32"));
   new FileDrop(inputs_, [this](const QString& path) { setInputs(path); });
   inputsMenu_ = new QToolButton(this);
+  inputsMenu_->setAccessibleName(tr("Where inputs come from"));
   inputsMenu_->setText(tr("Inputs"));
   inputsMenu_->setToolTip(tr("Choose a file of tensors, the model's example inputs, or random ones"));
   inputsMenu_->setPopupMode(QToolButton::InstantPopup);
@@ -98,14 +100,17 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
   });
   inputsMenu_->setMenu(menu);
   device_ = new QComboBox(this);
+  device_->setAccessibleName(tr("Device"));
   device_->addItem(QStringLiteral("cpu"), QStringLiteral("cpu"));
   device_->setToolTip(tr("The device that both models run on"));
   dtype_ = new QComboBox(this);
+  dtype_->setAccessibleName(tr("Dtype"));
   dtype_->addItem(tr("as is"), QString());
   for (const char* d : {"float32", "float16", "bfloat16"})
     dtype_->addItem(QString::fromLatin1(d), QString::fromLatin1(d));
   dtype_->setToolTip(tr("The dtype that weights and inputs are converted to before running"));
   against_ = new QComboBox(this);
+  against_->setAccessibleName(tr("How the original runs"));
   against_->addItem(tr("as PyTorch runs it"), QStringLiteral("torchscript"));
   against_->addItem(tr("by Graft's executor"), QStringLiteral("graft"));
   against_->setToolTip(
@@ -113,6 +118,7 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
          "as PyTorch runs it – the TorchScript file, loaded and frozen by LibTorch\n"
          "by Graft's executor – operator by operator, on a GPU as a CUDA graph, like the rewritten one"));
   seconds_ = new QDoubleSpinBox(this);
+  seconds_->setAccessibleName(tr("Seconds for each set of inputs"));
   seconds_->setRange(0.1, 600);
   seconds_->setDecimals(1);
   seconds_->setValue(2);
@@ -157,6 +163,9 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
       start();
     }
   });
+  connect(inputs_, &QLineEdit::returnPressed, this, [this] {
+    if (!document_.isRunning()) start();
+  });
   connect(pin_, &QPushButton::clicked, this, &RunPanel::pin);
   connect(copy_, &QPushButton::clicked, this, [this] { QApplication::clipboard()->setText(report()); });
   connect(tables_[Outputs], &QTableWidget::currentCellChanged, this, &RunPanel::showUlp);
@@ -195,6 +204,7 @@ void RunPanel::layOut() {
   big.setWeight(QFont::DemiBold);
   headline_->setFont(big);
   tabs_ = new QTabWidget(this);
+  tabs_->setAccessibleName(tr("What was measured"));
   tabs_->setDocumentMode(true);
   const QString maxAbs = tr("The largest difference of an element from the original's"),
                 maxRel = tr("The largest difference of an element, as a part of the original's value"),

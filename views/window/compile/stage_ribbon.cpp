@@ -21,7 +21,7 @@ constexpr int padding = 12, space = 7;
 
 QString ribbonText(const char* text) { return StageRibbon::tr(text); }
 
-bool isOfKernels(const StepInfo& step) { return methodOf(step.request) == QLatin1String("compile/apply"); }
+bool isOfKernels(const StepInfo& step) { return step.method == QLatin1String("compile/apply"); }
 
 QString changeText(qint64 now, qint64 before) {
   if (now == before) return QString();

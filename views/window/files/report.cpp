@@ -4,9 +4,13 @@
 #include <QDateTime>
 #include <QFileInfo>
 #include <QLocale>
+#include <QRegularExpression>
+#include <QSet>
+#include <QSysInfo>
 #include <QTableWidget>
 #include <algorithm>
 
+#include "views/canvas/canvas_scene.h"
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
 #include "views/drawing/drawing.h"
@@ -22,6 +26,8 @@ h1{margin-bottom:0}h2{margin:32px 0 8px}h3{margin:20px 0 4px;font-size:15px}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 td,th{padding:4px 12px;border-bottom:1px solid #e4e7ec;text-align:left;vertical-align:top}
 td.number{text-align:right}svg{max-width:100%;height:auto}
+.drawing{overflow:auto;max-height:85vh;border:1px solid #e4e7ec;border-radius:6px}
+.drawing svg{max-width:none;display:block}
 pre{background:#f6f7f9;padding:12px;border-radius:6px;overflow-x:auto}
 </style><h1>%1</h1>
 )";
@@ -111,6 +117,124 @@ QString reportOfSteps(const Document& document) {
   return html + QStringLiteral("</table>\n");
 }
 
+/// The operators of these nodes, in order: "matmul, div, softmax". A node that came and went within a step says its
+/// name.
+QString operatorsOf(const Graph& graph, const QStringList& nodes) {
+  QStringList out;
+  for (const QString& name : nodes) {
+    const NodeId node = graph.findNode(name.toStdString());
+    out << (node ? toQt(std::string(graph.node(node).op->baseName())) : name);
+  }
+  return out.join(QStringLiteral(", "));
+}
+
+/// What was replaced by what, alike ones once, with the time of both where the last run measured it.
+QString reportOfReplacements(const Document& document) {
+  struct Row {
+    QString rule, removed, added;
+    int count = 0;
+    double before = 0, after = 0;  ///< microseconds
+  };
+  std::vector<Row> rows;
+  const bool isTimed = document.lastRunIsCurrent() && document.otherPath().isEmpty();
+  const QJsonObject times = objectAt(document.lastRun(), "nodeTimes");
+  const auto timeOf = [](const QJsonObject& of, const QStringList& nodes) {
+    double sum = 0;
+    for (const QString& n : nodes) sum += of.value(n).toDouble();
+    return sum;
+  };
+  for (int i = 1; i <= document.position(); ++i) {
+    const StepInfo &before = document.steps()[static_cast<size_t>(i) - 1],
+                   &step = document.steps()[static_cast<size_t>(i)];
+    for (const RecordInfo& r : step.records) {
+      Row row{r.rule, operatorsOf(*before.graph, r.removed),          operatorsOf(*step.graph, r.added),
+              1,      timeOf(objectAt(times, "original"), r.removed), timeOf(objectAt(times, "rewritten"), r.added)};
+      const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& o) {
+        return o.rule == row.rule && o.removed == row.removed && o.added == row.added;
+      });
+      if (same == rows.end()) {
+        rows.push_back(std::move(row));
+        continue;
+      }
+      ++same->count;
+      same->before += row.before;
+      same->after += row.after;
+    }
+  }
+  if (rows.empty()) return {};
+  const auto time = [&](double microseconds) {
+    return isTimed && microseconds > 0 ? heatText(microseconds, QStringLiteral("µs")) : QString();
+  };
+  QString html = reportText(
+      "<h2>What was replaced</h2><div class=\"scroll\"><table><tr><th>Rule</th><th>Times</th>"
+      "<th>Operators before</th><th>Time</th><th>Operators after</th><th>Time</th></tr>\n");
+  for (const Row& r : rows)
+    html += QStringLiteral(
+                "<tr><td>%1</td><td class=\"number\">%2</td><td>%3</td><td class=\"number\">%4</td><td>%5</td>"
+                "<td class=\"number\">%6</td></tr>\n")
+                .arg(r.rule.toHtmlEscaped())
+                .arg(r.count)
+                .arg(r.removed.toHtmlEscaped(), time(r.before), r.added.toHtmlEscaped(), time(r.after));
+  return html + QStringLiteral("</table></div>\n");
+}
+
+/// The classes and functions of a rule text that stand at its margin and have these names, whole.
+QString blocksOf(const QString& text, const QSet<QString>& names) {
+  static const QRegularExpression head(QStringLiteral("^(?:class|def)\\s+(\\w+)"));
+  QStringList out;
+  bool taken = false;
+  for (const QString& line : text.split(QLatin1Char('\n'))) {
+    const bool atMargin = !line.isEmpty() && !line[0].isSpace() && line[0] != QLatin1Char(')');
+    if (atMargin) {
+      const QRegularExpressionMatch m = head.match(line);
+      taken = m.hasMatch() && names.contains(m.captured(1));
+      if (taken && !out.isEmpty()) out << QString();
+    }
+    if (taken) out << line;
+  }
+  while (!out.isEmpty() && out.last().trimmed().isEmpty()) out.removeLast();
+  return out.join(QLatin1Char('\n'));
+}
+
+/// The rules that rewrote something, each once; of an optimization the recipes that it kept.
+QString reportOfRules(const Document& document) {
+  QString html;
+  QStringList told;
+  for (int i = 1; i <= document.position(); ++i) {
+    const StepInfo& step = document.steps()[static_cast<size_t>(i)];
+    QSet<QString> names;
+    for (const RecordInfo& r : step.records) names.insert(r.rule);
+    const QString text = blocksOf(at(step.request, "text").toString(), names);
+    if (!text.isEmpty() && !told.contains(text)) {
+      told << text;
+      html += QStringLiteral("<pre>%1</pre>\n").arg(text.toHtmlEscaped());
+    }
+    for (const QJsonValue v : at(objectAt(step.request, "plan"), "recipes").toArray())
+      html += paragraph(
+          reportText("%1 of %2, which comes with Graft")
+              .arg(at(v.toObject(), "recipe").toString(), QFileInfo(at(v.toObject(), "file").toString()).fileName()));
+  }
+  return html.isEmpty() ? html : reportText("<h2>Rules that were applied</h2>\n") + html;
+}
+
+QString reportOfEnvironment(const QJsonObject& engine) {
+  QStringList devices;
+  for (const QJsonValue v : at(engine, "devices").toArray())
+    devices << QStringLiteral("%1 (%2)").arg(at(v.toObject(), "name").toString(),
+                                             at(v.toObject(), "description").toString());
+  const std::pair<QString, QString> rows[] = {
+      {QStringLiteral("Graft"), QCoreApplication::applicationVersion()},
+      {reportText("Engine's devices"), devices.join(QStringLiteral(", "))},
+      {reportText("The window's machine"),
+       QStringLiteral("%1, %2, %3")
+           .arg(QSysInfo::prettyProductName(), QSysInfo::kernelType() + QLatin1Char(' ') + QSysInfo::kernelVersion(),
+                QSysInfo::currentCpuArchitecture())}};
+  QString html = reportText("<h2>Environment</h2>\n") + QStringLiteral("<table>\n");
+  for (const auto& [name, value] : rows)
+    if (!value.isEmpty()) html += QStringLiteral("<tr><td>%1</td><td>%2</td></tr>\n").arg(name, value.toHtmlEscaped());
+  return html + QStringLiteral("</table>\n");
+}
+
 QString reportOfDrawing(const Document& document, int depth) {
   GraphDifference difference;
   for (const RecordInfo& r : document.recordsToHere()) {
@@ -123,13 +247,14 @@ QString reportOfDrawing(const Document& document, int depth) {
   options.difference = &difference;
   const Result<std::string> svg = drawSvg(*document.graph(), options);
   return reportText("<h2>Before and after</h2>\n") +
-         (svg ? inlineSvg(QByteArray::fromStdString(*svg))
+         (svg ? QStringLiteral("<div class=\"drawing\">") + inlineSvg(QByteArray::fromStdString(*svg)) +
+                    QStringLiteral("</div>\n")
               : paragraph(reportText("There is no drawing: %1").arg(toQt(svg.error().message)), "dim"));
 }
 
 }  // namespace
 
-QString reportHtml(const Document& document, RunPanel& run, const QString& rules, int depth) {
+QString reportHtml(const Document& document, RunPanel& run, int depth) {
   const QString name = QFileInfo(document.path()).fileName();
   const QString date = QLocale::c().toString(QDateTime::currentDateTime(), QStringLiteral("d MMMM yyyy, HH:mm"));
   QString html = QString::fromLatin1(head).arg(name.toHtmlEscaped());
@@ -137,9 +262,8 @@ QString reportHtml(const Document& document, RunPanel& run, const QString& rules
                         ? date
                         : reportText("%1; compared with %2").arg(date, QFileInfo(document.otherPath()).fileName()),
                     "dim");
-  html += reportOfRun(document, run) + reportOfSteps(document) + reportOfDrawing(document, depth);
-  if (!rules.trimmed().isEmpty()) html += reportText("<h2>Rules</h2>\n<pre>%1</pre>\n").arg(rules.toHtmlEscaped());
-  return html;
+  return html + reportOfRun(document, run) + reportOfSteps(document) + reportOfReplacements(document) +
+         reportOfDrawing(document, depth) + reportOfRules(document) + reportOfEnvironment(document.engineHello());
 }
 
 }  // namespace graft

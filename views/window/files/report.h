@@ -1,5 +1,5 @@
 // The report: one HTML page with the verdict of the last run, its plots and tables, the steps and how each was
-// verified, a drawing of both models, and the rules.
+// verified, what was replaced by what, a drawing of both models, the rules that were applied, and the machine.
 #pragma once
 
 #include <QString>
@@ -10,6 +10,6 @@ class Document;
 class RunPanel;
 
 /// `depth`: how deep modules are open in the drawing, as in ViewOptions.
-QString reportHtml(const Document& document, RunPanel& run, const QString& rules, int depth);
+QString reportHtml(const Document& document, RunPanel& run, int depth);
 
 }  // namespace graft

@@ -34,6 +34,14 @@ bool isSample(const QFileInfo& file) {
   return file.fileName().endsWith(first) || !QFileInfo::exists(file.path() + QLatin1Char('/') + name + first);
 }
 
+/// The graphs of a capture are models of their own, which share a file.
+QString keyOf(const QString& path, const QString& method) {
+  return method.isEmpty() || method == QLatin1String("forward") ? path : path + QLatin1Char('#') + method;
+}
+QString keyOf(const QJsonObject& state) {
+  return keyOf(state.value(QLatin1String("model")).toString(), state.value(QLatin1String("method")).toString());
+}
+
 /// Some dialogs leave the ending to the program.
 QString withEnding(const QString& path, const QString& ending) {
   return QFileInfo(path).suffix().isEmpty() ? path + ending : path;
@@ -49,42 +57,47 @@ WindowFiles::WindowFiles(QWidget& window, Document& document, RuleEditor& editor
   connect(&document_, &Document::libraryLoaded, this, &WindowFiles::readAgainWith);
 }
 
-void WindowFiles::openModel(const QString& path, const QString& inputs) {
+void WindowFiles::openModel(const QString& path, const QString& inputs, const QString& graph) {
   if (path.endsWith(QLatin1String(".py")) && !QFileInfo(path).isDir()) return openRules(path);
+  // What a killed window had of this file is taken up at the same graph.
+  const QJsonObject unrestored = document_.unrestored();
+  const bool isSameFile = unrestored.value(QLatin1String("model")).toString() == placeOf(path);
+  const QString method = graph.isEmpty() && isSameFile ? unrestored.value(QLatin1String("method")).toString() : graph;
   QSettings settings;
   const QString key =
-      QStringLiteral("inputs/") + QString::fromLatin1(QFileInfo(path).absoluteFilePath().toUtf8().toPercentEncoding());
+      QStringLiteral("inputs/") +
+      QString::fromLatin1(keyOf(QFileInfo(path).absoluteFilePath(), method).toUtf8().toPercentEncoding());
   QString known = inputs.isEmpty() ? settings.value(key).toString() : QFileInfo(inputs).absoluteFilePath();
   if (!QFileInfo::exists(known)) known.clear();
   if (!inputs.isEmpty()) settings.setValue(key, known);
   if (!known.isEmpty()) run_.setInputs(known);
   const QString file = placeOf(path);
-  keepSteps(file);
+  const QString model = keyOf(file, method);
+  keepSteps(model);
   // With other inputs a model keeps its steps. Opened again as it is, it begins anew.
-  const QJsonObject unrestored = document_.unrestored();
-  const bool isRestoring = unrestored.value(QLatin1String("model")).toString() == file;
-  QJsonObject left = isRestoring                ? unrestored
-                     : document_.path() != file ? left_.take(file)
-                     : inputs.isEmpty()         ? QJsonObject()
-                                                : document_.state();
-  if (stepsOf(left) == 0) return document_.open(path, known);
+  const bool isRestoring = keyOf(unrestored) == model;
+  QJsonObject left = isRestoring                                            ? unrestored
+                     : keyOf(document_.path(), document_.method()) != model ? left_.take(model)
+                     : inputs.isEmpty()                                     ? QJsonObject()
+                                                                            : document_.state();
+  if (stepsOf(left) == 0) return document_.open(path, known, method);
   if (!isRestoring || !known.isEmpty()) left.insert(QStringLiteral("inputs"), known);
   document_.restore(left);
   Q_EMIT message(tr("%1 of before done again: Undo takes them back").arg(countedSteps(left)), 8000);
 }
 
 /// Another model takes the place of the open one, whose steps are not lost with it.
-void WindowFiles::keepSteps(const QString& file) {
-  keepState(document_.unrestored(), file);
-  if (document_.isOpen()) keepState(document_.state(), file);
+void WindowFiles::keepSteps(const QString& model) {
+  keepState(document_.unrestored(), model);
+  if (document_.isOpen()) keepState(document_.state(), model);
 }
 
-void WindowFiles::keepState(const QJsonObject& state, const QString& file) {
-  const QString path = state.value(QLatin1String("model")).toString();
-  if (path.isEmpty() || path == file) return;
-  left_.remove(path);
+void WindowFiles::keepState(const QJsonObject& state, const QString& model) {
+  const QString path = state.value(QLatin1String("model")).toString(), key = keyOf(state);
+  if (path.isEmpty() || key == model) return;
+  left_.remove(key);
   if (stepsOf(state) == 0) return;
-  left_.insert(path, state);
+  left_.insert(key, state);
   Q_EMIT message(tr("%1 of %2 kept until it is opened again").arg(countedSteps(state), QFileInfo(path).fileName()),
                  8000);
 }
@@ -93,7 +106,7 @@ void WindowFiles::chooseInputs() {
   if (!document_.isOpen()) return;
   const QString path = QFileDialog::getOpenFileName(&window_, tr("Example inputs"), QFileInfo(document_.path()).path(),
                                                     tr("Tensors saved by torch.save (*.pt);;All files (*)"));
-  if (!path.isEmpty()) openModel(document_.path(), path);
+  if (!path.isEmpty()) openModel(document_.path(), path, document_.method());
 }
 
 void WindowFiles::openRules(const QString& path) {
@@ -141,7 +154,7 @@ void WindowFiles::readAgainWith(const QString& library, const QStringList& opera
   if (const QJsonObject state = document_.state(); stepsOf(state) > 0)
     document_.restore(state);
   else
-    document_.open(document_.path(), document_.inputs());
+    document_.open(document_.path(), document_.inputs(), document_.method());
 }
 
 bool WindowFiles::mayDiscardRules() {
@@ -236,7 +249,7 @@ void WindowFiles::exportReport(const Canvas& canvas) {
   if (path.isEmpty()) return;
   path = withEnding(path, QStringLiteral(".html"));
   QString why;
-  writeWhole(path, reportHtml(document_, run_, editor_.text(), canvas.viewOptions().depth).toUtf8(), why);
+  writeWhole(path, reportHtml(document_, run_, canvas.viewOptions().depth).toUtf8(), why);
   tellWritten(path, why);
 }
 

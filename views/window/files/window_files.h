@@ -27,8 +27,9 @@ class WindowFiles : public QObject {
   /// Dialogs belong to `window`.
   WindowFiles(QWidget& window, Document& document, RuleEditor& editor, RunPanel& run);
 
-  /// Example inputs give shapes; empty: those given for this model last time.
-  void openModel(const QString& path, const QString& inputs = {});
+  /// Example inputs give shapes; empty: those given for this model last time. `method`: which graph of a capture;
+  /// empty: its first.
+  void openModel(const QString& path, const QString& inputs = {}, const QString& method = {});
   void openRules(const QString& path);
   void chooseModel();
   void chooseInputs();
@@ -65,8 +66,8 @@ class WindowFiles : public QObject {
   void failed(const QString& what, const QString& why);
 
  private:
-  void keepSteps(const QString& file);
-  void keepState(const QJsonObject& state, const QString& file);
+  void keepSteps(const QString& model);
+  void keepState(const QJsonObject& state, const QString& model);
   void readAgainWith(const QString& library, const QStringList& operators);
   void remember();
   /// `why` is empty where the file was written.
@@ -76,7 +77,7 @@ class WindowFiles : public QObject {
   Document& document_;
   RuleEditor& editor_;
   RunPanel& run_;
-  QHash<QString, QJsonObject> left_;  ///< by path: models that made way for others, with their steps
+  QHash<QString, QJsonObject> left_;  ///< by keyOf(): models that made way for others, with their steps
 };
 
 }  // namespace graft

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "views/document/captured/training_cut.h"
 #include "views/document/graph_decode.h"
 #include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
@@ -14,9 +15,9 @@
 
 namespace graft {
 
-WindowSession::WindowSession(Document& document, Comparison& comparison, PanelDocks& docks, WindowFiles& files,
-                             QObject* parent)
-    : QObject(parent), document_(document), comparison_(comparison), docks_(docks), files_(files) {
+WindowSession::WindowSession(Document& document, TrainingCut& cut, Comparison& comparison, PanelDocks& docks,
+                             WindowFiles& files, QObject* parent)
+    : QObject(parent), document_(document), cut_(cut), comparison_(comparison), docks_(docks), files_(files) {
   constexpr int often = 2000;
   timer_.setInterval(often);
   connect(&timer_, &QTimer::timeout, this, &WindowSession::autosave);
@@ -47,8 +48,16 @@ QJsonObject WindowSession::viewState() const {
     return out;
   };
   const QPointF middle = canvas->visibleSceneRect().center();
+  QJsonObject cut;
+  if (document_.isJoint()) {
+    cut = cut_.wishes();
+    cut.insert(QStringLiteral("isShown"), cut_.isActive());
+  }
   return {{QStringLiteral("model"), document_.path()},
+          {QStringLiteral("method"), document_.method()},
           {QStringLiteral("other"), document_.otherPath()},
+          {QStringLiteral("otherMethod"), document_.otherMethod()},
+          {QStringLiteral("cut"), cut},
           {QStringLiteral("depth"), options.depth},
           {QStringLiteral("opened"), list(options.opened)},
           {QStringLiteral("closed"), list(options.closed)},
@@ -65,7 +74,9 @@ void WindowSession::resumeOptions() {
     for (const QJsonValue v : resumed_.value(QLatin1String(key)).toArray()) out.insert(v.toString().toStdString());
     return out;
   };
-  if (resumed_.value(QLatin1String("model")).toString() != document_.path()) {
+  const QString method = resumed_.value(QLatin1String("method")).toString();
+  if (resumed_.value(QLatin1String("model")).toString() != document_.path() ||
+      (!method.isEmpty() && method != document_.method())) {
     resumed_ = {};
     return;
   }
@@ -76,7 +87,11 @@ void WindowSession::resumeOptions() {
   options.unfolded = list("unfolded");
   comparison_.canvas()->setViewOptions(options);
   const QString other = resumed_.value(QLatin1String("other")).toString();
-  if (!other.isEmpty()) document_.compareWith(other);
+  if (!other.isEmpty()) document_.compareWith(other, resumed_.value(QLatin1String("otherMethod")).toString());
+  const QJsonObject cut = resumed_.value(QLatin1String("cut")).toObject();
+  if (cut.isEmpty() || !document_.isJoint()) return;
+  cut_.setWishes(cut);
+  if (cut.value(QLatin1String("isShown")).toBool()) Q_EMIT trainingAsked();
 }
 
 /// It is drawn: the view is where it was.

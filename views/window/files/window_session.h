@@ -14,13 +14,15 @@ namespace graft {
 class Comparison;
 class Document;
 class PanelDocks;
+class TrainingCut;
 class WindowFiles;
 
 class WindowSession : public QObject {
   Q_OBJECT
 
  public:
-  WindowSession(Document& document, Comparison& comparison, PanelDocks& docks, WindowFiles& files, QObject* parent);
+  WindowSession(Document& document, TrainingCut& cut, Comparison& comparison, PanelDocks& docks, WindowFiles& files,
+                QObject* parent);
   /// Everything that a new window needs to stand where this one does.
   QJsonObject state() const;
   /// Takes up what a killed window had, or with `files` what the last one closed with. Returns what it found.
@@ -33,6 +35,7 @@ class WindowSession : public QObject {
  Q_SIGNALS:
   void message(const QString& text);
   void failed(const QString& what, const QString& why);
+  void trainingAsked();  ///< the training step was shown
 
  private:
   QJsonObject viewState() const;
@@ -40,6 +43,7 @@ class WindowSession : public QObject {
   void autosave();
 
   Document& document_;
+  TrainingCut& cut_;
   Comparison& comparison_;
   PanelDocks& docks_;
   WindowFiles& files_;

@@ -27,7 +27,7 @@ TensorId sideBySide(Call& c, std::span<const TensorId> given, size_t dim, DType 
   }
   sizes[dim] = starts.back();
   Lowering& l = c.l;
-  return l.define(c.name(), d, sizes, 1, operands, [&l, operands, starts, dim, d](const Index& i) {
+  const TensorId joined = l.define(c.name(), d, sizes, 1, operands, [&l, operands, starts, dim, d](const Index& i) {
     loops::Simplifier& s = l.simplifier;
     ExprId e;
     for (size_t k = operands.size(); k-- > 0;) {
@@ -38,6 +38,8 @@ TensorId sideBySide(Call& c, std::span<const TensorId> given, size_t dim, DType 
     }
     return e;
   });
+  l.setFastestAs(joined, operands.front());
+  return joined;
 }
 
 namespace {

@@ -64,7 +64,7 @@ void lowerNearest(Call& c, size_t n, bool isExact) {
   }
   if (c.l[x].cost > 4 * cheapCost) c.l.repeat(x);
   Lowering& l = c.l;
-  c.result(l.view(x, c.resultSizes(), [&l, axes, isExact](Index i) {
+  const TensorId made = l.view(x, c.resultSizes(), [&l, axes, isExact](Index i) {
     loops::Simplifier& s = l.simplifier;
     for (size_t k = 0; k < axes.size(); ++k) {
       const Axis& a = axes[k];
@@ -83,7 +83,9 @@ void lowerNearest(Call& c, size_t n, bool isExact) {
       }
     }
     return i;
-  }));
+  });
+  l.setFastestAs(made, x);
+  c.result(made);
 }
 
 /// Along one dimension: how long it is, how long the result's is, and how far apart the places are that it reads.

@@ -1,0 +1,81 @@
+// The engine's method that makes a model faster by the recipes that come with Graft.
+#include "app/engine/methods.h"
+#include "app/json/documents_json.h"
+#include "app/workbench/optimize/optimize.h"
+#include "core/base/temporary_folder.h"
+#include "core/formats/export.h"
+
+namespace graft {
+
+using nlohmann::json;
+
+namespace {
+
+json toJson(const workbench::OptimizedPlan& plan) {
+  json recipes = json::array();
+  for (const auto& part : plan.recipes)
+    recipes.push_back({{"file", part.file}, {"recipe", part.recipe}, {"without", part.without}});
+  return {{"recipes", std::move(recipes)}, {"operators", plan.operators}};
+}
+
+workbench::OptimizedPlan planFrom(const json& plan) {
+  workbench::OptimizedPlan out;
+  try {
+    for (const json& part : plan.at("recipes"))
+      out.recipes.push_back({part.at("file"), part.at("recipe"), part.value("without", std::vector<std::string>())});
+    out.operators = plan.value("operators", std::vector<std::string>());
+  } catch (const json::exception&) {
+    throw RpcError{-32602, "the parameter plan must be one that model/optimize has answered"};
+  }
+  return out;
+}
+
+}  // namespace
+
+/// What `graft optimize` does with the graph that is shown: a step of the history where something is kept. Without
+/// "output" the file that is timed is thrown away. "plan": what an earlier call kept, once more and without trials.
+json Session::Methods::optimize() const {
+  Document& d = s.document(params);
+  const auto addStep = [&](workbench::Rewritten made, const workbench::OptimizedPlan& plan) {
+    json out = rewrittenJson(made);
+    out["label"] = made.label;
+    out["plan"] = toJson(plan);
+    std::vector<Record> records = made.records();
+    d.history.add({std::move(made.graph), made.label, std::move(records)});
+    out["revision"] = d.history.revision();
+    return out;
+  };
+  if (params.contains("plan")) {
+    const workbench::OptimizedPlan plan = planFrom(params["plan"]);
+    workbench::VerifyOn on;
+    on.obstacle = "verification is switched off";
+    if (params.value("verify", true)) on = verifyOn(d);
+    return addStep(take(workbench::optimizeAgain(d.graph(), plan, on, s.semantics_, job)), plan);
+  }
+  const TemporaryFolder folder = take(TemporaryFolder::inSystem());
+  workbench::OptimizeRequest request;
+  request.model = {d.path};
+  request.inputs = inputRequest();
+  if (!request.inputs.isGiven()) request.inputs.file = d.inputsFile;
+  if (d.history.place() != workbench::History::Place()) {
+    // It is to be faster than what is shown, not than the file that was opened.
+    request.model = {folder.file("shown.pt")};
+    ExportOptions how;
+    if (d.inputs) how.inputs = *d.inputs;
+    take(graft::exportModel(d.graph(), request.model.path, how));
+  }
+  request.graph = &d.graph();
+  request.output = has("output") ? text("output") : folder.file("optimized.pt");
+  request.seconds = params.value("seconds", request.seconds);
+  request.budget = params.value("budget", request.budget);
+  workbench::OptimizeReport report = take(workbench::optimize(request, s.semantics_, {}, job));
+  report.result.model = d.path;
+  if (!has("output")) report.result.output.reset();
+  json told = workbench::toJson(report);
+  if (!report.rewritten) return {{"report", std::move(told)}, {"revision", d.history.revision()}};
+  json out = addStep(std::move(*report.rewritten), report.plan);
+  out["report"] = std::move(told);
+  return out;
+}
+
+}  // namespace graft

@@ -1,0 +1,136 @@
+"""The two halves of a training step as they run: as PyTorch has them, or with the kernels that `graft optimize` generates and finds faster."""
+
+import json
+import subprocess
+import tempfile
+import time
+import warnings
+
+import torch
+import torch.fx
+from torch.fx.graph import _BoxedCodeGen
+
+from .autocast import without_autocast
+from .compiled import fake_of
+from .file import FileWriter
+from .graphs import SYMBOLS, graph_data
+from .program import environment
+
+
+def boxed(module):
+    """The graph as a function of a list. It takes its arguments from the list, so that each is freed once nobody needs it."""
+    module.graph.set_codegen(_BoxedCodeGen())
+    module.recompile()
+
+    def run(arguments):
+        return module.forward(arguments)
+
+    run._boxed_call = True
+    return run
+
+
+def layout(value):
+    """dtype, shape, and the strides that count, of a tensor; the type of anything else."""
+    if not isinstance(value, torch.Tensor):
+        return type(value)
+    strides = [s for s, n in zip(value.stride(), value.shape) if n > 1] if value.numel() else []
+    return value.dtype, tuple(value.shape), tuple(strides)
+
+
+class Half:
+    """One half of a training step. The first call, which has the values, looks for faster kernels."""
+
+    SECONDS = 0.4  # that both ways are timed for
+    _boxed_call = True
+
+    def __init__(self, backend, module, name, report, say):
+        self.backend, self.name, self.report, self.say = backend, name, report, say
+        self.module, self.plain, self.run = module, boxed(module), None
+
+    def __call__(self, arguments):
+        if self.run is None:
+            self.run = self.plain
+            if self.backend.fuse and all(v.device.type == "cpu" for v in arguments if isinstance(v, torch.Tensor)):
+                try:
+                    self.run = self.faster(list(arguments)) or self.plain
+                except Exception as e:
+                    if self.backend.strict:
+                        raise
+                    self.say(f"its {self.name} half gets no generated kernels: {str(e) or type(e).__name__}")
+        return self.run(arguments)
+
+    def faster(self, arguments):
+        """The half with generated kernels; None where these do not make it faster."""
+        placeholders = self.module.graph.find_nodes(op="placeholder")
+        writer = FileWriter()
+        with without_autocast(), torch.no_grad():
+            data = graph_data(self.module, [fake_of(n, v) for n, v in zip(placeholders, arguments)], {}, self.module, writer, lower=True)
+            plain = [i for i, v in enumerate(arguments) if isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) and not isinstance(v, bool)]
+            with tempfile.TemporaryDirectory(prefix="graft-") as folder:
+                writer.write(f"{folder}/half.fx", "Captured", [data])
+                torch.save(tuple(arguments[i].detach() if isinstance(arguments[i], torch.Tensor) else arguments[i] for i in plain),
+                           f"{folder}/inputs.pt")
+                made = self.optimized(folder)
+                if made is None:
+                    return None
+                torch.ops.load_library(self.backend.library)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
+                    program = torch.export.load(f"{folder}/half.pt2")
+            run = self.called(program, plain)
+            self.compare(run, arguments)
+            times = self.timed(run, arguments)
+        self.report[self.name] = {"groups": made, "plainMs": times[0], "milliseconds": times[1], "isKept": times[1] <= times[0]}
+        return run if times[1] <= times[0] else None
+
+    def optimized(self, folder):
+        """How many kernels `graft optimize` keeps."""
+        command = [self.backend.graft, "optimize", f"{folder}/half.fx", "--inputs", f"{folder}/inputs.pt", "-o", f"{folder}/half.pt2",
+                   "--budget", str(self.backend.budget), "--seconds", "0.5", "--json"]
+        run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment(self.backend.library))
+        if run.returncode not in (0, 7):
+            raise RuntimeError(f"graft optimize: {run.stderr.strip() or f'exit code {run.returncode}'}")
+        document = json.loads(run.stdout)
+        if run.returncode == 7 or document["result"]["unchanged"]:
+            self.report[self.name] = {"groups": 0, "isKept": False, "why": document.get("whyUnchanged", "")}
+            return None
+        return sum(g["isKept"] for g in document["groups"])
+
+    def called(self, program, plain):
+        """The program as a function of the half's arguments; `plain`: those that it takes, by number."""
+        inner = program.graph_module
+        for n in [n for n in inner.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]:
+            inner.graph.erase_node(n)
+        sources, rest = [], iter(plain)
+        for spec in program.graph_signature.input_specs:
+            sources.append(next(rest) if spec.target is None else {**program.constants, **program.state_dict}[spec.target])
+        run = boxed(inner)
+
+        def half(arguments):
+            given = [arguments[s] if isinstance(s, int) else s for s in sources]
+            arguments.clear()
+            return run(given)
+
+        half._boxed_call = True
+        return half
+
+    def compare(self, run, arguments):
+        """Graft has compared the numbers; this is for the order of results and how they lie in memory, which views of them rely on."""
+        expected, got = self.plain(list(arguments)), run(list(arguments))
+        if len(expected) != len(got):
+            raise ValueError(f"it gives {len(got)} results instead of {len(expected)}")
+        for i, (a, b) in enumerate(zip(expected, got)):
+            if layout(a) != layout(b):
+                raise ValueError(f"its result {i} is {layout(b)} with generated kernels, and {layout(a)} without")
+
+    def timed(self, run, arguments):
+        """Milliseconds of both, in turns: of this thread where it works alone."""
+        clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+        samples, until = ([], []), time.perf_counter() + self.SECONDS
+        while len(samples[0]) < 5 or (time.perf_counter() < until and len(samples[0]) < 200):
+            for which, function in zip(samples, (self.plain, run)):
+                given = list(arguments)
+                begin = clock()
+                function(given)
+                which.append((clock() - begin) * 1e3)
+        return [sorted(which)[len(which) // 2] for which in samples]

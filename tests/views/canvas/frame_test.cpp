@@ -1,0 +1,175 @@
+// What stands still over a drawing: arrows to what is out of sight, the modules one is inside of, the legend; and two
+// drawings that are fitted and compared as one.
+#include <QDockWidget>
+#include <algorithm>
+
+#include "tests/views/support/window_fixture.h"
+#include "views/canvas/canvas_frame.h"
+#include "views/document/graph_decode.h"
+
+using namespace graft;
+using test::rulesText;
+
+namespace {
+
+class FrameTest : public test::WindowFixture {
+  Q_OBJECT
+
+  Canvas& canvas() { return *window_->canvas(); }
+  QStringList legend() {
+    QStringList out;
+    for (const auto& [text, color] : canvas().frame().legend()) out << text;
+    return out;
+  }
+  bool isSeen(const QString& key) {
+    const int box = canvas().scene()->boxOf(key);
+    return canvas().visibleSceneRect().intersects(canvas().scene()->rect(box));
+  }
+
+ private Q_SLOTS:
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void anArrowLeadsToMatchesOutOfSight() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    canvas().setDepth(-1);
+    // All four matches lie below the first node, one by one out of sight.
+    canvas().setView({0, -4000}, 1);
+    const std::vector<EdgeMark> marks = canvas().frame().marks();
+    QCOMPARE(marks.size(), size_t{1});
+    QCOMPARE(marks.front().side, EdgeMark::Below);
+    QCOMPARE(marks.front().count, 4);
+    QVERIFY(marks.front().text.endsWith(QLatin1Char('4')));
+    QVERIFY(canvas().rect().contains(marks.front().place.toRect()));
+    QVERIFY(!isSeen(QStringLiteral("matmul")));
+    QTest::mouseClick(&canvas(), Qt::LeftButton, {}, marks.front().place.center().toPoint());
+    QVERIFY(isSeen(QStringLiteral("matmul")));  // the nearest
+    QVERIFY(document().selection().isEmpty());
+    canvas().setView({0, 40000}, 1);
+    QCOMPARE(canvas().frame().marks().front().side, EdgeMark::Above);
+    // The overview shows them, too.
+    int marked = 0;
+    auto* overview = canvas().findChildren<QWidget*>().first();
+    const QColor wanted = toQt(graft::palette(Theme::Light).pattern(0));
+    const QImage map = overview->grab().toImage();
+    for (int x = 0; x < map.width(); ++x)
+      for (int y = 0; y < map.height(); ++y) marked += map.pixelColor(x, y) == wanted;
+    QVERIFY2(marked >= 4, qPrintable(QString::number(marked)));
+    window_->comparison().fit();
+    QVERIFY(canvas().frame().marks().empty());
+  }
+
+  void oneSeesWhichModulesOneIsInside() {
+    open();
+    canvas().setDepth(-1);
+    window_->comparison().fit();
+    QVERIFY(canvas().frame().inside().isEmpty());
+    const QRectF r = canvas().scene()->rect(canvas().scene()->boxOf(QStringLiteral("softmax_1")));
+    canvas().setView(r.center() - QPointF(canvas().width() / 2.0, 5), 1);
+    const QStringList inside = canvas().frame().inside();
+    QCOMPARE(inside.first(), QStringLiteral("encoder"));
+    QCOMPARE(inside.last(), QStringLiteral("attention"));
+  }
+
+  void theLegendNamesWhatThereIs() {
+    open();
+    canvas().setDepth(-1);
+    QVERIFY(legend().contains(QStringLiteral("matrix product")) && legend().contains(QStringLiteral("normalization")));
+    QVERIFY(!legend().contains(QStringLiteral("lookup")));
+    QAction* shown = window_->action(QStringLiteral("legend"));
+    QVERIFY(shown->isChecked());
+    window_->resize(1440, 900);
+    QTest::qWait(30);
+    const QImage with = canvas().grab().toImage();
+    shown->trigger();
+    QVERIFY(canvas().grab().toImage() != with);
+    // While matches show, the colours are theirs; while changes show, theirs.
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(legend().isEmpty());
+    document().apply(rule().name);
+    QTRY_COMPARE(document().position(), 1);
+    window_->setCompare(true);
+    QCOMPARE(legend(), QStringList{QStringLiteral("+ added")});
+  }
+
+  void whileMatchesShowKindsAreGrey() {
+    open();
+    window_->arrange(Arrangement::Rewrite);
+    canvas().setDepth(-1);
+    const auto colorOf = [&](const char* key) {
+      const QRectF r = canvas().scene()->rect(canvas().scene()->boxOf(QString::fromLatin1(key)));
+      canvas().setView(r.center() - QPointF(100, 100), 1);
+      return canvas().grab().toImage().pixelColor(canvas().toWidget(r.topLeft() + QPointF(8, 4)).toPoint());
+    };
+    const auto isGrey = [](const QColor& c) {
+      return std::max({c.red(), c.green(), c.blue()}) - std::min({c.red(), c.green(), c.blue()}) < 12;
+    };
+    QVERIFY(!isGrey(colorOf("layer_norm")));
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(isGrey(colorOf("layer_norm")));
+    QVERIFY(!isGrey(colorOf("softmax")));
+  }
+
+  void bothDrawingsAreFittedAndEqualOnesSaySo() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    canvas().setDepth(-1);
+    const auto title = [&] { return canvas().title(); };
+    window_->setCompare(true);
+    QVERIFY(title().contains(QStringLiteral("identical")));
+    document().apply(rule().name);
+    QTRY_COMPARE(document().position(), 1);
+    QCOMPARE(title(), QStringLiteral("now"));
+    window_->action(QStringLiteral("fit"))->trigger();
+    QTest::qWait(30);
+    for (Canvas* c : {window_->canvas(), window_->beforeCanvas()})
+      QVERIFY(c->visibleSceneRect().contains(c->scene()->bounds()));
+    QCOMPARE(window_->canvas()->scale(), window_->beforeCanvas()->scale());
+    // Under heat colours − and + stay.
+    document().run({});
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning() && !document().lastRun().isEmpty(), 20000);
+    window_->setOverlay(Overlay::Time);
+    QVERIFY(canvas().boxDecorations().anyHeat);
+    const int fused = canvas().scene()->boxOf(QStringLiteral("fused_0"));
+    QCOMPARE(canvas().boxDecorations().change[static_cast<size_t>(fused)], Change::Added);
+    // Another file with the same nodes.
+    document().undo();
+    const QString same = folder_.filePath(QStringLiteral("same.pt"));
+    QVERIFY(QFile::copy(model_, same));
+    document().compareWith(same);
+    QTRY_COMPARE_WITH_TIMEOUT(document().otherPath(), same, 10000);
+    QTRY_VERIFY2(title().contains(QStringLiteral("identical")), qPrintable(title()));
+    const QString smaller = folder_.filePath(QStringLiteral("other.pt"));
+    QVERIFY(QFile::copy(model_, smaller));
+    document().compareWith(smaller);
+    QTRY_COMPARE_WITH_TIMEOUT(document().otherPath(), smaller, 10000);
+    QVERIFY(!title().contains(QStringLiteral("identical")));
+  }
+
+  void aNarrowWindowLeavesTheDrawingHalfOfTheWidth() {
+    start();
+    window_->resize(1024, 700);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    window_->arrange(Arrangement::Rewrite);
+    QTest::qWait(100);
+    QCOMPARE(window_->width(), 1024);
+    QVERIFY2(canvas().width() >= 480, qPrintable(QString::number(canvas().width())));
+  }
+
+  void returnInTheInputsRuns() {
+    open();
+    window_->arrange(Arrangement::Measure);
+    auto* inputs = window_->findChild<QDockWidget*>(QStringLiteral("run"))->findChild<QLineEdit*>();
+    QTest::keyClick(inputs, Qt::Key_Return);
+    QVERIFY(document().isRunning());
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(FrameTest)
+#include "frame_test.moc"

@@ -1,0 +1,291 @@
+// Captured graphs in the window, against the scripted engine: choosing a graph, breaks, guards, and the training step:
+// its cut, the budget, pins, memory, other budgets.
+#include <QComboBox>
+#include <QLabel>
+#include <QSignalSpy>
+#include <QToolButton>
+
+#include "tests/views/support/window_fixture.h"
+#include "views/panels/captured/break_strip.h"
+#include "views/panels/captured/graph_picker.h"
+#include "views/panels/captured/guards_panel.h"
+#include "views/panels/captured/training_page.h"
+
+using namespace graft;
+
+namespace {
+
+class CapturedTest : public test::WindowFixture {
+  Q_OBJECT
+
+  QString capture(const char* name) {
+    const QString path = folder_.filePath(QString::fromLatin1(name));
+    QFile file(path);
+    return file.open(QIODevice::WriteOnly) ? path : QString();
+  }
+  void openCapture(const char* name, const char* graph = "") {
+    start();
+    window_->openModel(capture(name), {}, QString::fromLatin1(graph));
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && !window_->capture().graphs().empty(), 10000);
+  }
+  void openStep() {
+    openCapture("step.fx", "joint");
+    window_->setTraining(true);
+    QTRY_VERIFY_WITH_TIMEOUT(!cut().report().isEmpty() && !cut().isBusy(), 10000);
+  }
+  TrainingPage* page() { return window_->trainingPage(); }
+  TrainingCut& cut() { return window_->cut(); }
+  template <class T>
+  T* part() {
+    return window_->findChild<T*>();
+  }
+  QStringList menuTexts(QMenu& menu) {
+    QStringList out;
+    for (const QAction* a : menu.actions())
+      if (!a->isSeparator()) out << a->text();
+    return out;
+  }
+  void settle() { QTRY_VERIFY_WITH_TIMEOUT(!cut().isBusy(), 10000); }
+  int rowOf(const QString& tensor) {
+    const std::vector<JointRow>& rows = page()->view()->rows().rows;
+    for (size_t i = 0; i < rows.size(); ++i)
+      if (rows[i].kind == JointRow::Kind::Tensor && rows[i].name == tensor) return static_cast<int>(i);
+    return -1;
+  }
+
+ private Q_SLOTS:
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void aModelThatWasNotCapturedShowsNothingOfThis() {
+    open();
+    QVERIFY(!part<GraphPicker>()->isVisible());
+    QVERIFY(!part<BreakStrip>()->isVisible());
+    window_->setTraining(true);
+    QVERIFY(!window_->showsTraining());
+    QVERIFY(!window_->action(QStringLiteral("training"))->isChecked());
+    auto* failure = window_->findChild<QWidget*>(QStringLiteral("failure"));
+    QVERIFY(failure->isVisible());
+  }
+
+  void thePickerOpensAnotherGraphOfTheCapture() {
+    openCapture("broken.fx");
+    auto* picker = part<GraphPicker>();
+    QVERIFY(picker->isVisible());
+    QCOMPARE(picker->text(), QStringLiteral("forward"));
+    Q_EMIT picker->menu()->aboutToShow();
+    const QStringList texts = menuTexts(*picker->menu());
+    QCOMPARE(texts.mid(0, 3), QStringList({QStringLiteral("forward · 13 nodes"), QStringLiteral("forward.1 · 26 nodes"),
+                                           QStringLiteral("forward.2 · 39 nodes")}));
+    const size_t before = document().graph()->nodeCount();
+    for (QAction* a : picker->menu()->actions())
+      if (a->text().startsWith(QStringLiteral("forward.2"))) a->trigger();
+    QTRY_COMPARE(document().method(), QStringLiteral("forward.2"));
+    QVERIFY(document().graph()->nodeCount() > before);
+    QCOMPARE(picker->text(), QStringLiteral("forward.2"));
+    // Two graphs of one file beside each other.
+    document().compareWith(document().path(), QStringLiteral("forward"));
+    QTRY_COMPARE(document().otherMethod(), QStringLiteral("forward"));
+    QCOMPARE(document().original()->nodeCount(), before);
+  }
+
+  void theStripLeadsFromGraphToBreakToGraph() {
+    openCapture("broken.fx");
+    auto* strip = part<BreakStrip>();
+    QVERIFY(strip->isVisible());
+    QCOMPARE(strip->shown().size(), 5);
+    QCOMPARE(strip->shown()[0], QStringLiteral("forward · 13 nodes"));
+    QVERIFY2(strip->shown()[1].startsWith(QStringLiteral("net.py:22  the branch depends on the values")),
+             qPrintable(strip->shown()[1]));
+    QCOMPARE(strip->shown()[4], QStringLiteral("forward.2 · 39 nodes"));
+    for (QToolButton* b : strip->findChildren<QToolButton*>())
+      if (b->text().startsWith(QStringLiteral("forward.1"))) QTest::mouseClick(b, Qt::LeftButton);
+    QTRY_COMPARE(document().method(), QStringLiteral("forward.1"));
+    QVERIFY(strip->isVisible());
+    window_->openModel(capture("step.fx"));
+    QTRY_COMPARE(document().method(), QStringLiteral("forward"));
+    QTRY_VERIFY(!strip->isVisible());  // nothing broke in this one
+  }
+
+  void guardsSayWhichCallBreaksThem() {
+    openCapture("broken.fx");
+    Q_EMIT window_->findChild<PanelContext*>()->panelAsked(QStringLiteral("guards"));
+    auto* panel = window_->panel<GuardsPanel>();
+    QTRY_VERIFY(panel->isVisible());
+    QCOMPARE(panel->tree()->topLevelItemCount(), 2);
+    QCOMPARE(panel->tree()->topLevelItem(0)->child(0)->text(0), QStringLiteral("scale other than 3"));
+    panel->filter()->setText(QStringLiteral("grad"));
+    QVERIFY(panel->tree()->topLevelItem(0)->isHidden());
+    QVERIFY(!panel->tree()->topLevelItem(1)->isHidden());
+  }
+
+  void aNewWindowIsAtTheSameGraph() {
+    openStep();
+    cut().setMemory(0.5);
+    settle();
+    const QString moved = cut().report().saved.back().name;
+    cut().computeAgain(moved);
+    settle();
+    const QJsonObject state = window_->sessionState();
+    window_->close();
+    start();
+    window_->restoreSession(true);
+    QTRY_COMPARE_WITH_TIMEOUT(document().method(), QStringLiteral("joint"), 10000);
+    QTRY_VERIFY_WITH_TIMEOUT(window_->showsTraining() && !cut().report().isEmpty(), 10000);
+    QCOMPARE(cut().memory(), 0.5);
+    QCOMPARE(cut().computedAgain(), QStringList{moved});
+    QCOMPARE(document().path(), state.value(QLatin1String("model")).toString());
+  }
+
+  void stepsOfEachGraphAreKeptApart() {
+    openCapture("broken.fx");
+    type(QString::fromLatin1(test::rulesText));
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    window_->openModel(document().path(), {}, QStringLiteral("forward.1"));
+    QTRY_COMPARE(document().method(), QStringLiteral("forward.1"));
+    QCOMPARE(document().position(), 0);
+    window_->openModel(document().path(), {}, QStringLiteral("forward"));
+    QTRY_COMPARE(document().method(), QStringLiteral("forward"));
+    QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+  }
+
+  void fromAnyGraphOfATrainingStepTheJointOneIsShown() {
+    openCapture("step.fx");
+    QCOMPARE(document().method(), QStringLiteral("forward"));
+    window_->action(QStringLiteral("training"))->trigger();
+    QTRY_COMPARE(document().method(), QStringLiteral("joint"));
+    QTRY_VERIFY(window_->showsTraining());
+    QVERIFY(window_->action(QStringLiteral("training"))->isChecked());
+    window_->action(QStringLiteral("training"))->trigger();
+    QVERIFY(!window_->showsTraining());
+    QVERIFY(window_->canvas()->isVisible());
+  }
+
+  void bothHalvesOfAModuleStandInOneRow() {
+    openStep();
+    const JointRows& rows = page()->view()->rows();
+    QCOMPARE(rows.rows.front().path, QString());
+    QCOMPARE(rows.rows.front().forwardNodes, 26);
+    QCOMPARE(rows.rows.front().backwardNodes, 26);
+    int layers = 0;
+    for (const JointRow& r : rows.rows)
+      if (r.kind == JointRow::Kind::Module &&
+          (r.path == QStringLiteral("encoder.layer.0") || r.path == QStringLiteral("encoder.layer.1"))) {
+        ++layers;
+        QCOMPARE(r.forwardNodes, 13);
+        QCOMPARE(r.backwardNodes, 13);
+        QCOMPARE(r.tensors, 6);
+        QCOMPARE(r.savedBytes, 6 * 4096);
+      }
+    QCOMPARE(layers, 2);
+    QVERIFY(page()->totals().startsWith(QStringLiteral("Saves 53.2 kB (100 %)")));
+    // Opened, a module has a row for each tensor that it saves.
+    page()->view()->openAll(true);
+    QVERIFY(rowOf(QStringLiteral("softmax")) > 0);
+    QCOMPARE(rows.mostBytes, 4096);
+  }
+
+  void theBudgetCutsAgain() {
+    openStep();
+    const auto before = cut().report().savedBytes;
+    page()->slider()->setValue(500);
+    settle();
+    QCOMPARE(cut().memory(), 0.5);
+    QVERIFY(cut().report().savedBytes <= before / 2);
+    QVERIFY(!cut().report().recomputed.empty());
+    QCOMPARE(page()->again()->topLevelItemCount(), static_cast<int>(cut().report().recomputed.size()));
+    // What cannot be met is said, and the cut stays as it was.
+    const auto half = cut().report().savedBytes;
+    page()->field()->setValue(0);
+    settle();
+    QVERIFY2(page()->remark().contains(QStringLiteral("cannot be met")), qPrintable(page()->remark()));
+    QCOMPARE(cut().report().savedBytes, half);
+  }
+
+  void aTensorIsMovedAcrossTheCut() {
+    openStep();
+    JointView* view = page()->view();
+    view->openAll(true);
+    const int row = rowOf(QStringLiteral("softmax"));
+    QVERIFY(row > 0);
+    view->setCurrent(row);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
+    QTest::keyClick(view, Qt::Key_Space);
+    QCOMPARE(cut().computedAgain(), QStringList{QStringLiteral("softmax")});
+    settle();
+    QCOMPARE(view->rows().rows[static_cast<size_t>(rowOf(QStringLiteral("softmax")))].crossing, Crossing::Again);
+    QCOMPARE(view->current(), rowOf(QStringLiteral("softmax")));  // the keyboard stays on it
+    QVERIFY(page()->remark().contains(QStringLiteral("softmax")));
+    // Once more: the cut decides again.
+    QTest::keyClick(view, Qt::Key_Space);
+    QVERIFY(!cut().hasPins());
+    settle();
+    // An input stays.
+    view->setCurrent(rowOf(QStringLiteral("x")));
+    QTest::keyClick(view, Qt::Key_Space);
+    QVERIFY(!cut().hasPins());
+    // By its menu: a module, and back.
+    QMenu menu;
+    view->fillMenu(menu, rowOf(QStringLiteral("softmax")));
+    const QString module = tr("Recompute the module encoder.layer.0.attention");
+    for (QAction* a : menu.actions())
+      if (a->text() == module) a->trigger();
+    QCOMPARE(cut().computedAgain(), QStringList{QStringLiteral("encoder.layer.0.attention")});
+    settle();
+    QCOMPARE(cut().report().recomputed.size(), size_t{4});
+    cut().unpinAll();
+    settle();
+    // By a tick of the table.
+    QTreeWidgetItem* item = page()->saved()->topLevelItem(1);
+    item->setCheckState(0, Qt::Unchecked);
+    settle();
+    QCOMPARE(cut().computedAgain().size(), 1);
+  }
+
+  void wishesAreSavedAsAFileAndReadBack() {
+    openStep();
+    cut().setMemory(0.6);
+    cut().alwaysSave(QStringLiteral("softmax"));
+    settle();
+    const QString path = folder_.filePath(QStringLiteral("cut.json"));
+    cut().write(path);
+    QTRY_VERIFY(QFileInfo(path).size() > 0);
+    cut().unpinAll();
+    cut().setMemory(1);
+    settle();
+    cut().read(path);
+    QTRY_COMPARE(cut().alwaysSaved(), QStringList{QStringLiteral("softmax")});
+    QCOMPARE(cut().memory(), 0.6);
+    settle();
+  }
+
+  void memoryAndBudgetsAreDrawnAndClicked() {
+    openStep();
+    QTRY_COMPARE(cut().curve().size(), size_t{3});
+    LiveMemoryPlot* memory = page()->memoryPlot();
+    memory->resize(400, 200);
+    const QString first = memory->nodeAt(QPointF(63, 100));
+    QCOMPARE(first, cut().report().forward.front().name);
+    QTest::mouseClick(memory, Qt::LeftButton, {}, QPoint(63, 100));
+    QCOMPARE(document().selection(), QStringList{first});
+    BudgetPlot* budgets = page()->budgetPlot();
+    budgets->resize(400, 200);
+    QTest::mouseClick(budgets, Qt::LeftButton, {}, budgets->placeOf(2).toPoint());
+    QCOMPARE(cut().memory(), 0.5);
+    for (Plot* plot : std::initializer_list<Plot*>{memory, budgets}) QVERIFY(plot->svg({400, 200}).contains("<svg"));
+  }
+
+  void whoDoesNotLookAsksNothing() {
+    openCapture("step.fx", "joint");
+    QTest::qWait(300);
+    QVERIFY(cut().report().isEmpty());
+    QVERIFY(!cut().isBusy());
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(CapturedTest)
+#include "captured_test.moc"

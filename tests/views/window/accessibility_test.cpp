@@ -1,0 +1,293 @@
+// The window without a mouse, without a screen, with other eyes: every action by keyboard, a name for every widget that
+// takes the keyboard, letters that can be read, colours that stay apart.
+#include <QAbstractButton>
+#include <QAbstractItemView>
+#include <QAbstractSpinBox>
+#include <QAccessible>
+#include <QComboBox>
+#include <QDialog>
+#include <QFontInfo>
+#include <QLabel>
+#include <QMenuBar>
+#include <QPushButton>
+#include <QTabBar>
+#include <QTextEdit>
+#include <QToolBar>
+#include <QToolButton>
+#include <array>
+#include <cmath>
+
+#include "tests/views/support/window_fixture.h"
+#include "views/canvas/small_text.h"
+#include "views/layout/palette.h"
+#include "views/panels/rules/rules_panel.h"
+#include "views/window/command_palette.h"
+
+using namespace graft;
+using test::rulesText;
+
+namespace {
+
+enum class Eyes { Usual, Protanope, Deuteranope };
+
+/// A colour as these eyes see it, in CIE L*a*b*. The matrices are of Machado, Oliveira and Fernandes (2009) for the
+/// whole deficiency, in linear RGB.
+std::array<double, 3> seen(Color c, Eyes eyes) {
+  static constexpr double usual[3][3] = {{1, 0, 0}, {0, 1, 0}, {0, 0, 1}};
+  static constexpr double protanope[3][3] = {
+      {0.152286, 1.052583, -0.204868}, {0.114503, 0.786281, 0.099216}, {-0.003882, -0.048116, 1.051998}};
+  static constexpr double deuteranope[3][3] = {
+      {0.367322, 0.860646, -0.227968}, {0.280085, 0.672501, 0.047413}, {-0.011820, 0.042940, 0.968881}};
+  const auto& m = eyes == Eyes::Protanope ? protanope : eyes == Eyes::Deuteranope ? deuteranope : usual;
+  const auto linear = [](uint8_t v) {
+    const double x = v / 255.0;
+    return x <= 0.04045 ? x / 12.92 : std::pow((x + 0.055) / 1.055, 2.4);
+  };
+  const double in[3] = {linear(c.r), linear(c.g), linear(c.b)};
+  double rgb[3];
+  for (int i = 0; i < 3; ++i) rgb[i] = std::clamp(m[i][0] * in[0] + m[i][1] * in[1] + m[i][2] * in[2], 0.0, 1.0);
+  const auto f = [](double t) { return t > 0.008856 ? std::cbrt(t) : 7.787 * t + 16.0 / 116; };
+  const double x = f((0.4124 * rgb[0] + 0.3576 * rgb[1] + 0.1805 * rgb[2]) / 0.95047),
+               y = f(0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]),
+               z = f((0.0193 * rgb[0] + 0.1192 * rgb[1] + 0.9505 * rgb[2]) / 1.08883);
+  return {116 * y - 16, 500 * (x - y), 200 * (y - z)};
+}
+
+/// How far apart they are for the eyes that tell them apart worst.
+double apart(Color a, Color b) {
+  double least = 1e9;
+  for (const Eyes eyes : {Eyes::Usual, Eyes::Protanope, Eyes::Deuteranope}) {
+    const auto x = seen(a, eyes), y = seen(b, eyes);
+    least = std::min(least, std::hypot(x[0] - y[0], x[1] - y[1], x[2] - y[2]));
+  }
+  return least;
+}
+
+double leastApart(const QList<Color>& colors) {
+  double least = 1e9;
+  for (qsizetype i = 0; i < colors.size(); ++i)
+    for (qsizetype k = i + 1; k < colors.size(); ++k) least = std::min(least, apart(colors[i], colors[k]));
+  return least;
+}
+
+QString mnemonicOf(QString text) {
+  text.remove(QStringLiteral("&&"));
+  const qsizetype at = text.indexOf(QLatin1Char('&'));
+  return at < 0 || at + 1 >= text.size() ? QString() : text.mid(at + 1, 1).toLower();
+}
+
+/// Letters that two of these texts have, with the texts.
+QStringList shared(const QStringList& texts) {
+  QHash<QString, QString> taken;
+  QStringList out;
+  for (const QString& text : texts) {
+    const QString key = mnemonicOf(text);
+    if (key.isEmpty()) continue;
+    if (taken.contains(key)) out << QStringLiteral("%1: %2 and %3").arg(key, taken.value(key), text);
+    taken.insert(key, text);
+  }
+  return out;
+}
+
+class AccessibilityTest : public test::WindowFixture {
+  Q_OBJECT
+
+  void openAll() {
+    open();
+    type(QString::fromLatin1(rulesText));
+  }
+
+  static bool takesTheKeyboard(const QWidget* w) {
+    if (!w->isVisible() || !w->isEnabled() || !(w->focusPolicy() & Qt::TabFocus)) return false;
+    return qobject_cast<const QAbstractButton*>(w) || qobject_cast<const QLineEdit*>(w) ||
+           qobject_cast<const QComboBox*>(w) || qobject_cast<const QAbstractItemView*>(w) ||
+           qobject_cast<const QAbstractSpinBox*>(w) || qobject_cast<const QTabBar*>(w) ||
+           qobject_cast<const QTextEdit*>(w) || qobject_cast<const Canvas*>(w);
+  }
+
+  QList<QWidget*> keyboardWidgets() const {
+    QList<QWidget*> out;
+    for (QWidget* w : window_->findChildren<QWidget*>())
+      if (takesTheKeyboard(w)) out << w;
+    return out;
+  }
+
+  static QString described(const QWidget* w) {
+    QStringList path;
+    for (; w && !w->isWindow(); w = w->parentWidget())
+      path.prepend(QString::fromLatin1(w->metaObject()->className()) +
+                   (w->objectName().isEmpty() ? QString() : QLatin1Char('#') + w->objectName()));
+    return path.join(QLatin1Char('/'));
+  }
+
+  static void menusOf(QMenu* menu, QList<QMenu*>& out) {
+    out << menu;
+    for (QAction* a : menu->actions())
+      if (a->menu()) menusOf(a->menu(), out);
+  }
+
+ private Q_SLOTS:
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void everyActionIsInAMenuAndInThePalette() {
+    openAll();
+    QList<QAction*> inMenus;
+    leaves(window_->menuBar()->actions(), inMenus);
+    // A tool bar repeats; it offers nothing by itself.
+    for (QAction* a : window_->findChild<QToolBar*>(QStringLiteral("mainBar"))->actions())
+      if (!a->isSeparator() && !a->text().isEmpty()) QVERIFY2(inMenus.contains(a), qPrintable(a->text()));
+    window_->openPalette();
+    for (QAction* a : inMenus) {
+      QVERIFY2(!a->text().isEmpty(), qPrintable(a->objectName()));
+      QVERIFY2(window_->actions().contains(a) || a->data().isValid(), qPrintable(a->text()));
+    }
+    window_->palette()->hide();
+    // No two actions want the same keys: neither would then run.
+    QHash<QString, QString> taken;
+    for (QAction* a : window_->actions())
+      for (const QKeySequence& keys : a->shortcuts()) {
+        QVERIFY2(!taken.contains(keys.toString()), qPrintable(keys.toString() + taken.value(keys.toString())));
+        taken.insert(keys.toString(), a->text());
+      }
+  }
+
+  void noTwoEntriesOfAMenuHaveOneLetter() {
+    openAll();
+    QStringList bar;
+    QList<QMenu*> menus;
+    for (QAction* a : window_->menuBar()->actions()) {
+      bar << a->text();
+      menusOf(a->menu(), menus);
+    }
+    QVERIFY2(shared(bar).isEmpty(), qPrintable(shared(bar).join(QLatin1Char('\n'))));
+    for (QMenu* menu : menus) {
+      QStringList texts;
+      for (QAction* a : menu->actions()) texts << a->text();
+      QVERIFY2(shared(texts).isEmpty(), qPrintable(shared(texts).join(QLatin1Char('\n'))));
+    }
+    // What stands in panels shares the window with the menu bar.
+    QStringList window = bar;
+    for (const QWidget* w : window_->findChildren<QWidget*>()) {
+      if (w->window() != window_.get()) continue;
+      if (const auto* button = qobject_cast<const QAbstractButton*>(w); button && !qobject_cast<const QToolButton*>(w))
+        window << button->text();
+      if (const auto* label = qobject_cast<const QLabel*>(w); label && label->buddy()) window << label->text();
+    }
+    QVERIFY2(shared(window).isEmpty(), qPrintable(shared(window).join(QLatin1Char('\n'))));
+    // A dialog.
+    window_->canvas()->setDepth(-1);
+    document().setSelection({QStringLiteral("matmul"), QStringLiteral("div")});
+    window_->action(QStringLiteral("fromSelection"))->trigger();
+    auto* dialog = window_->findChild<QDialog*>(QStringLiteral("ruleFromSelection"));
+    QVERIFY(dialog);
+    QStringList texts;
+    for (const QAbstractButton* b : dialog->findChildren<QAbstractButton*>()) texts << b->text();
+    QVERIFY2(shared(texts).isEmpty(), qPrintable(shared(texts).join(QLatin1Char('\n'))));
+    for (QWidget* w : dialog->findChildren<QWidget*>())
+      if (takesTheKeyboard(w))
+        QVERIFY2(!QAccessible::queryAccessibleInterface(w)->text(QAccessible::Name).isEmpty(),
+                 qPrintable(described(w)));
+    dialog->close();
+  }
+
+  void everyWidgetThatTakesTheKeyboardHasAName() {
+    openAll();
+    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+      window_->arrange(arrangement);
+      if (arrangement == Arrangement::Rewrite) window_->action(QStringLiteral("library"))->trigger();
+      document().setSelection({QStringLiteral("linear")});
+      QTest::qWait(100);
+      const QList<QWidget*> widgets = keyboardWidgets();
+      QVERIFY(widgets.size() >= 3);
+      QStringList nameless;
+      for (QWidget* w : widgets) {
+        QAccessibleInterface* told = QAccessible::queryAccessibleInterface(w);
+        QVERIFY(told);
+        if (auto* tabs = qobject_cast<QTabBar*>(w)) {  // it is its tabs that are read
+          for (int i = 0; i < tabs->count(); ++i)
+            if (tabs->tabText(i).isEmpty()) nameless << described(w);
+          continue;
+        }
+        if (told->text(QAccessible::Name).trimmed().isEmpty()) nameless << described(w);
+      }
+      QVERIFY2(nameless.isEmpty(), qPrintable(nameless.join(QLatin1Char('\n'))));
+    }
+  }
+
+  void theKeyboardComesEverywhereAndIsSeenThere() {
+    openAll();
+    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+      window_->arrange(arrangement);
+      document().setSelection({QStringLiteral("linear")});
+      window_->activateWindow();
+      QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+      QTest::qWait(150);
+      QStringList unseen;
+      for (QWidget* w : keyboardWidgets()) {
+        if (qobject_cast<QTabBar*>(w) || !w->isVisible()) continue;  // Fusion underlines the chosen tab's words
+        QWidget* elsewhere = w == window_->canvas() ? static_cast<QWidget*>(window_.get()) : window_->canvas();
+        elsewhere->setFocus();
+        if (elsewhere == window_.get()) w->clearFocus();
+        QApplication::processEvents();
+        const QImage before = w->grab().toImage();
+        w->setFocus(Qt::TabFocusReason);
+        QApplication::processEvents();
+        QVERIFY2(w->hasFocus() || w->isAncestorOf(QApplication::focusWidget()), qPrintable(described(w)));
+        if (w->grab().toImage() == before) unseen << described(w);
+      }
+      QVERIFY2(unseen.isEmpty(), qPrintable(unseen.join(QLatin1Char('\n'))));
+    }
+  }
+
+  void lettersAreNinePixelsAtLeast() {
+    openAll();
+    QVERIFY(SmallText::smallest >= 9);
+    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+      window_->arrange(arrangement);
+      QTest::qWait(50);
+      for (const QWidget* w : window_->findChildren<QWidget*>())
+        if (w->isVisible()) QVERIFY2(QFontInfo(w->font()).pixelSize() >= 9, qPrintable(described(w)));
+    }
+  }
+
+  void coloursStayApartForOtherEyes() {
+    QVERIFY(apart({255, 0, 0}, {255, 0, 0}) < 0.01);
+    QVERIFY(apart({120, 120, 0}, {160, 100, 0}) < 20);  // red and green alike: else this shows nothing
+    for (const Theme theme : {Theme::Light, Theme::Dark}) {
+      const Palette p = graft::palette(theme);
+      const auto tell = [&](const char* what, double least) {
+        return QStringLiteral("%1, %2: %3").arg(QLatin1String(what)).arg(static_cast<int>(theme)).arg(least);
+      };
+      const double changes =
+          leastApart({p.change(Change::Removed), p.change(Change::Added), p.change(Change::Changed)});
+      QVERIFY2(changes >= 30, qPrintable(tell("changes", changes)));
+      const double lit = apart(p.inputLit, p.outputLit);
+      QVERIFY2(lit >= 60, qPrintable(tell("inputs and outputs", lit)));
+      QList<Color> patterns;
+      for (size_t i = 0; i < 7; ++i) patterns << p.pattern(i);
+      QVERIFY2(leastApart(patterns) >= 25, qPrintable(tell("pattern", leastApart(patterns))));
+      for (const Color& c : patterns)
+        QVERIFY2(contrast(c, p.background) >= 3, qPrintable(tell("on the background", contrast(c, p.background))));
+      // Shape and arithmetic are both meant to be quiet; words tell them apart.
+      QList<Color> kinds;
+      for (const BoxKind kind : {BoxKind::Product, BoxKind::Normalization, BoxKind::Activation, BoxKind::Lookup,
+                                 BoxKind::Kernel, BoxKind::Control, BoxKind::Arithmetic})
+        kinds << p.hue(kind);
+      QVERIFY2(leastApart(kinds) >= 8, qPrintable(tell("kinds", leastApart(kinds))));
+      double darker = 0, before = seen(p.heat(0), Eyes::Usual)[0];
+      for (const double t : {0.25, 0.5, 0.75, 1.0}) {  // a scale in lightness reads without any colour
+        const double now = seen(p.heat(t), Eyes::Usual)[0];
+        if (t == 0.25) darker = now - before;
+        QVERIFY((now - before) * darker > 0);
+        before = now;
+      }
+    }
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(AccessibilityTest)
+#include "accessibility_test.moc"

@@ -1,0 +1,237 @@
+#include "views/canvas/canvas_frame.h"
+
+#include <QCoreApplication>
+#include <QFontMetricsF>
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "views/canvas/canvas_paint.h"
+#include "views/document/graph_decode.h"
+
+namespace graft {
+namespace {
+
+QString frameWords(const char* text) { return QCoreApplication::translate("CanvasFrame", text); }
+
+QString nameOf(BoxKind kind) {
+  switch (kind) {
+    case BoxKind::Product:
+      return frameWords("matrix product");
+    case BoxKind::Normalization:
+      return frameWords("normalization");
+    case BoxKind::Activation:
+      return frameWords("activation");
+    case BoxKind::Lookup:
+      return frameWords("lookup");
+    case BoxKind::Kernel:
+      return frameWords("fused kernel");
+    case BoxKind::Shape:
+      return frameWords("shape");
+    case BoxKind::Arithmetic:
+      return frameWords("arithmetic");
+    case BoxKind::Control:
+      return frameWords("control flow");
+    case BoxKind::Module:
+      return frameWords("module");
+    case BoxKind::Input:
+    case BoxKind::Output:
+      break;
+  }
+  return {};
+}
+
+QColor veil(const Palette& palette) {
+  QColor back = toQt(palette.background);
+  back.setAlpha(225);
+  return back;
+}
+
+}  // namespace
+
+CanvasFrame::CanvasFrame(const FrameLook& look, QSizeF size, QPointF origin, double scale)
+    : look_(look), area_(QPointF(), size), seen_(origin, size / scale) {
+  if (look_.hasMarks) findMarks();
+  findInside();
+}
+
+void CanvasFrame::findMarks() {
+  std::array<QSet<int>, 4> matches;
+  std::array<int, 4> changes{}, nearest{-1, -1, -1, -1};
+  std::array<double, 4> distance{};
+  for (const int box : look_.boxes.marked) {
+    const QRectF r = look_.scene.rect(box);
+    if (r.intersects(seen_)) continue;
+    double far = 0;
+    EdgeMark::Side side = EdgeMark::Above;
+    if (r.bottom() < seen_.top())
+      far = seen_.top() - r.bottom();
+    else if (r.top() > seen_.bottom())
+      side = EdgeMark::Below, far = r.top() - seen_.bottom();
+    else if (r.right() < seen_.left())
+      side = EdgeMark::Left, far = seen_.left() - r.right();
+    else
+      side = EdgeMark::Right, far = r.left() - seen_.right();
+    const auto i = static_cast<size_t>(box);
+    const auto s = static_cast<size_t>(side);
+    if (look_.boxes.change[i] != Change::None)
+      ++changes[s];
+    else
+      matches[s].unite(look_.boxes.matchesIn[i]);
+    if (nearest[s] < 0 || far < distance[s]) nearest[s] = box, distance[s] = far;
+  }
+  static constexpr std::array<const char16_t*, 4> arrows{u"▲", u"▼", u"◀", u"▶"};
+  const QFontMetricsF metrics(drawingFont(11, QFont::DemiBold));
+  for (size_t s = 0; s < nearest.size(); ++s) {
+    if (nearest[s] < 0) continue;
+    EdgeMark mark;
+    mark.side = static_cast<EdgeMark::Side>(s);
+    mark.nearest = nearest[s];
+    mark.count = changes[s] > 0 ? changes[s] : static_cast<int>(matches[s].size());
+    mark.color = look_.decorations.stale ? look_.palette.dim
+                 : changes[s] > 0        ? look_.palette.change(look_.boxes.change[static_cast<size_t>(nearest[s])])
+                                         : look_.palette.pattern(0);
+    mark.text = QString::fromUtf16(arrows[s]) + QLatin1Char(' ') + QString::number(mark.count);
+    const double w = metrics.horizontalAdvance(mark.text) + 16, h = 20, gap = 8;
+    const QPointF middle = area_.center();
+    switch (mark.side) {
+      case EdgeMark::Above:
+        mark.place = {middle.x() - w / 2, gap, w, h};
+        break;
+      case EdgeMark::Below:
+        mark.place = {middle.x() - w / 2, area_.bottom() - gap - h, w, h};
+        break;
+      case EdgeMark::Left:
+        mark.place = {gap, middle.y() - h / 2, w, h};
+        break;
+      case EdgeMark::Right:
+        mark.place = {area_.right() - gap - w, middle.y() - h / 2, w, h};
+        break;
+    }
+    marks_.push_back(std::move(mark));
+  }
+}
+
+/// Of what is at the middle of the upper edge.
+void CanvasFrame::findInside() {
+  const QPointF at(seen_.center().x(), seen_.top());
+  const auto& boxes = look_.scene.view.boxes;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (!boxes[i].open) continue;
+    const QRectF r = look_.scene.rect(static_cast<int>(i));
+    if (r.contains(at) && r.top() + Metrics::header < at.y()) inside_ << toQt(boxes[i].title);
+  }
+}
+
+std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
+  std::vector<std::pair<QString, Color>> out;
+  if (look_.boxes.anyChange) {
+    for (const auto& [change, text] :
+         {std::pair{Change::Removed, frameWords("− removed")}, std::pair{Change::Added, frameWords("+ added")},
+          std::pair{Change::Changed, frameWords("~ changed")}})
+      if (std::find(look_.boxes.change.begin(), look_.boxes.change.end(), change) != look_.boxes.change.end())
+        out.emplace_back(text, look_.palette.change(change));
+    return out;
+  }
+  if (look_.boxes.anyPattern) return out;  // then colours are the pattern's
+  std::array<bool, static_cast<size_t>(BoxKind::Output) + 1> has{};
+  for (const Box& box : look_.scene.view.boxes)
+    if (!box.open) has[static_cast<size_t>(box.kind)] = true;
+  for (size_t k = 0; k < has.size(); ++k)
+    if (const auto kind = static_cast<BoxKind>(k); has[k] && !nameOf(kind).isEmpty())
+      out.emplace_back(nameOf(kind), look_.palette.border(kind));
+  return out;
+}
+
+void CanvasFrame::paint(QPainter& p) const {
+  p.setRenderHint(QPainter::Antialiasing);
+  paintTop(p);
+  if (look_.boxes.anyHeat)
+    paintHeatScale(p);
+  else if (look_.hasLegend)
+    paintLegend(p);
+  paintMarks(p);
+}
+
+void CanvasFrame::paintTop(QPainter& p) const {
+  constexpr double left = 12, top = 10, high = 22;
+  double x = left;
+  const auto pill = [&](const QString& text, const QFont& font, Color ink) {
+    const QRectF r(x, top, QFontMetricsF(font).horizontalAdvance(text) + 20, high);
+    p.setPen(Qt::NoPen);
+    p.setBrush(toQt(look_.palette.background));  // an edge, so that what is behind it does not run into its words
+    p.drawRoundedRect(r.adjusted(-5, -5, 5, 5), 16, 16);
+    p.setBrush(toQt(mix(look_.palette.background, look_.palette.text, 0.08)));
+    p.drawRoundedRect(r, 11, 11);
+    p.setFont(font);
+    p.setPen(toQt(ink));
+    p.drawText(r, Qt::AlignCenter, text);
+    x = r.right() + 8;
+  };
+  if (!look_.title.isEmpty()) pill(look_.title, drawingFont(12, QFont::DemiBold), look_.palette.text);
+  if (inside_.isEmpty()) return;
+  const QFont font = drawingFont(12, QFont::Medium);
+  // Half of the width: the arrow upwards stands in the middle.
+  const double room = (marks_.empty() ? area_.width() - left : area_.center().x() - 48) - x - 20;
+  const QString text = QFontMetricsF(font).elidedText(inside_.join(QStringLiteral(" ▸ ")), Qt::ElideLeft, room);
+  if (room > 40) pill(text, font, look_.palette.dim);
+}
+
+void CanvasFrame::paintMarks(QPainter& p) const {
+  p.setFont(drawingFont(11, QFont::DemiBold));
+  for (const EdgeMark& m : marks_) {
+    p.setPen(Qt::NoPen);
+    p.setBrush(toQt(look_.palette.background));
+    p.drawRoundedRect(m.place.adjusted(-2, -2, 2, 2), 12, 12);
+    p.setBrush(toQt(m.color));
+    p.drawRoundedRect(m.place, 10, 10);
+    const Color dark{20, 22, 26}, light{250, 250, 252};
+    p.setPen(toQt(contrast(m.color, dark) > contrast(m.color, light) ? dark : light));
+    p.drawText(m.place, Qt::AlignCenter, m.text);
+  }
+}
+
+void CanvasFrame::paintHeatScale(QPainter& p) const {
+  const QRectF r(14, area_.height() - 34, 140, 8);
+  QLinearGradient gradient(r.topLeft(), r.topRight());
+  for (int k = 0; k <= 8; ++k) gradient.setColorAt(k / 8.0, toQt(look_.palette.heat(std::sqrt(k / 8.0))));
+  p.setPen(Qt::NoPen);
+  p.setBrush(veil(look_.palette));
+  p.drawRoundedRect(r.adjusted(-8, -22, 8, 24), 6, 6);
+  p.setBrush(gradient);
+  p.drawRoundedRect(r, 3, 3);
+  p.setFont(drawingFont(11, QFont::Normal));
+  p.setPen(toQt(look_.palette.dim));
+  p.drawText(r.adjusted(0, -18, 0, -10), Qt::AlignLeft | Qt::AlignVCenter, look_.decorations.heatTitle);
+  p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("0"));
+  p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignRight | Qt::AlignVCenter,
+             heatText(look_.boxes.most, look_.decorations.heatUnit));
+}
+
+/// A column in the lower left corner, where there is room for it.
+void CanvasFrame::paintLegend(QPainter& p) const {
+  constexpr double row = 17, swatch = 10, narrowest = 640, lowest = 300;
+  const auto entries = legend();
+  if (entries.empty() || area_.width() < narrowest || area_.height() < lowest) return;
+  const QFont font = drawingFont(11, QFont::Normal);
+  const QFontMetricsF metrics(font);
+  double wide = 0;
+  for (const auto& [text, color] : entries) wide = std::max(wide, metrics.horizontalAdvance(text));
+  const double high = row * static_cast<double>(entries.size());
+  const QRectF r(12, area_.height() - 12 - high - 8, wide + swatch + 24, high + 8);
+  p.setPen(toQt(look_.palette.grid));
+  p.setBrush(veil(look_.palette));
+  p.drawRoundedRect(r.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6);
+  p.setFont(font);
+  double y = r.top() + 4;
+  for (const auto& [text, color] : entries) {
+    p.setPen(QPen(toQt(color), 1.4));
+    p.setBrush(toQt(mix(look_.palette.surface, color, 0.3)));
+    p.drawRoundedRect(QRectF(r.left() + 8, y + (row - swatch) / 2, swatch, swatch), 3, 3);
+    p.setPen(toQt(look_.palette.dim));
+    p.drawText(QRectF(r.left() + 8 + swatch + 6, y, wide + 4, row), Qt::AlignLeft | Qt::AlignVCenter, text);
+    y += row;
+  }
+}
+
+}  // namespace graft

@@ -1,0 +1,61 @@
+// CanvasFrame: what stands still over a drawing while it moves: its title, the modules that one is inside of, arrows to
+// what is marked out of sight, and what the colours say. In pixels of the canvas.
+//
+//   CanvasFrame frame(look, canvas rectangle, origin, scale);
+//   frame.paint(painter);      for (const EdgeMark& m : frame.marks()) …     // where a click goes on
+#pragma once
+
+#include <QPainter>
+#include <QStringList>
+#include <array>
+#include <vector>
+
+#include "views/canvas/canvas_scene.h"
+
+namespace graft {
+
+/// Marked boxes that lie beyond one edge of the canvas.
+struct EdgeMark {
+  enum Side { Above, Below, Left, Right } side = Above;
+  int count = 0;    ///< of matches, or of nodes that changed
+  int nearest = 0;  ///< the box to go to
+  QRectF place;     ///< on the canvas
+  QString text;
+  Color color;
+};
+
+struct FrameLook {
+  const Palette& palette;
+  const Scene& scene;
+  const Decorations& decorations;
+  const BoxDecorations& boxes;
+  QString title;
+  bool hasLegend = false;
+  bool hasMarks = true;
+};
+
+class CanvasFrame {
+ public:
+  CanvasFrame(const FrameLook& look, QSizeF size, QPointF origin, double scale);
+  void paint(QPainter& painter) const;
+  const std::vector<EdgeMark>& marks() const { return marks_; }
+  /// Titles of the open modules whose heads are out of sight above, outermost first.
+  const QStringList& inside() const { return inside_; }
+  /// What the legend says of kinds and changes, in order.
+  std::vector<std::pair<QString, Color>> legend() const;
+
+ private:
+  void findMarks();
+  void findInside();
+  void paintTop(QPainter& painter) const;
+  void paintMarks(QPainter& painter) const;
+  void paintHeatScale(QPainter& painter) const;
+  void paintLegend(QPainter& painter) const;
+
+  FrameLook look_;
+  QRectF area_, seen_;  ///< of the canvas, and of the scene
+  std::vector<EdgeMark> marks_;
+  QStringList inside_;
+};
+
+}  // namespace graft

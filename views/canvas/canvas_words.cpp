@@ -1,0 +1,273 @@
+// What a scene's boxes, containers and edges say, and where it has room.
+#include <QFontMetricsF>
+#include <algorithm>
+#include <cmath>
+
+#include "views/canvas/scene_painter.h"
+#include "views/document/graph_decode.h"
+
+namespace graft {
+
+void ScenePainter::containerTitle(size_t i) {
+  const Box& box = scene_.view.boxes[i];
+  const QRectF r = toQt(scene_.layout.boxes[i]);
+  const QFont bold = drawingFont(13, QFont::DemiBold), thin = drawingFont(11, QFont::Normal);
+  const QFontMetricsF boldWidth(bold), thinWidth(thin);
+  double room = r.width() - 24 - (box.repeat > 1 ? 44 : 0);
+  const QString title = boldWidth.elidedText(toQt(box.title), Qt::ElideRight, room);
+  const double used = boldWidth.horizontalAdvance(title) + 8;
+  const QString type = box.name != box.title && room - used > 24
+                           ? thinWidth.elidedText(toQt(box.name), Qt::ElideRight, room - used)
+                           : QString();
+  p_.setPen(Qt::NoPen);
+  p_.setBrush(toQt(pal_.container(scene_.depth[i])));
+  p_.drawRoundedRect(QRectF(r.x() + 9, r.y() + 4, used + thinWidth.horizontalAdvance(type), 18), 4, 4);
+  p_.setFont(bold);
+  p_.setPen(toQt(pal_.text));
+  p_.drawText(QPointF(r.x() + 12, r.y() + 18), title);
+  p_.setFont(thin);
+  p_.setPen(toQt(pal_.dim));
+  p_.drawText(QPointF(r.x() + 12 + used, r.y() + 18), type);
+  if (box.repeat > 1)
+    badge(QStringLiteral("×%1").arg(box.repeat), r.right() - 8, r.y() + 5.5, pal_.hue(BoxKind::Module));
+  heatBadge(i, r);
+}
+
+void ScenePainter::smallTexts() {
+  p_.save();
+  const QTransform place = p_.transform();
+  p_.resetTransform();
+  const auto& boxes = scene_.view.boxes;
+  const double overhang = 60 / look_.scale;  // badges stand out of small boxes
+  for (size_t i = 0; i < boxes.size(); ++i)
+    if (!boxes[i].open && visible(i, overhang)) smallBox(i, place.mapRect(toQt(scene_.layout.boxes[i])));
+  landmarks(place);
+  p_.restore();
+}
+
+void ScenePainter::landmarks(const QTransform& place) {
+  constexpr double high = 12, gap = 4, wide = 64;
+  const SmallText& words = SmallText::ofSize(pixels(M::nameSize), QFont::DemiBold);
+  const double line = words.font().pixelSize() + 4;
+  std::vector<QRectF> taken;
+  const auto& boxes = scene_.view.boxes;
+  p_.setFont(words.font());
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (!boxes[i].open || !visible(i, wide / look_.scale)) continue;
+    const QRectF r = place.mapRect(toQt(scene_.layout.boxes[i]));
+    if (r.height() < high) continue;
+    if (boxes[i].repeat > 1)
+      smallBadge(QStringLiteral("×%1").arg(boxes[i].repeat), r.right() - 2, r.top() + line / 2,
+                 pal_.hue(BoxKind::Module), words);
+    // The name of a narrow one may stand out of it where nothing else is named.
+    const double room = std::max(r.width() - 2 * gap, std::min(wide, 2 * r.height()));
+    const QString text = words.fitted(toQt(boxes[i].title), room);
+    if (text.isEmpty()) continue;
+    // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
+    const double header = M::header * look_.scale;
+    const QRectF at(r.left() + gap, r.top() + 1 - std::max(0.0, line - header - 1), words.width(text) + 4, line);
+    const auto hits = [&](const QRectF& t) { return t.intersects(at); };
+    if (std::any_of(taken.begin(), taken.end(), hits)) continue;
+    taken.push_back(at);
+    QColor back = toQt(pal_.container(scene_.depth[i]));
+    back.setAlpha(225);
+    p_.setPen(Qt::NoPen);
+    p_.setBrush(back);
+    p_.drawRoundedRect(at, 3, 3);
+    p_.setPen(toQt(pal_.text));
+    p_.drawText(QPointF(at.left() + 2, at.center().y() + words.drop()), text);
+  }
+}
+
+void ScenePainter::smallBox(size_t i, const QRectF& r) {
+  constexpr double leastHeight = 5.5, gap = 5;
+  const double padding = r.width() < 30 ? 0.5 : 2;
+  const Box& box = scene_.view.boxes[i];
+  const Shade shade = shadeOf(i);
+  const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
+  const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
+  const bool isModule = box.kind == BoxKind::Module;
+  const int matches = isModule && look_.boxes.change[i] == Change::None ? look_.boxes.matches[i] : 0;
+  double left = r.left() + padding, right = r.right() - padding;
+  if (box.repeat > 1 && r.height() >= leastHeight) {
+    const QString count = QStringLiteral("×%1").arg(box.repeat);
+    const double width = small.width(count) + 8;
+    const bool fits = right - left - width >= 24;
+    const double end = fits ? r.right() - 2 : r.right() + width - 4;
+    smallBadge(count, end, fits ? middleOfTitle(box, r) : r.center().y(), pal_.hue(BoxKind::Module), small);
+    if (fits) right = end - width - 2;
+  }
+  if (matches > 0) {
+    const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
+    smallBadge(QStringLiteral("◆%1").arg(matches), r.right() + 6, r.top(), color, small);
+  }
+  if (r.height() < leastHeight) return;
+  const bool hasHeat = look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i]);
+  const QString detail = hasHeat ? heatText(look_.boxes.heat[i], look_.decorations.heatUnit) : toQt(box.detail);
+  const bool two = !detail.isEmpty() && r.height() >= twoLines();
+  const QString first = title.fitted(toQt(box.title), right - left);
+  if (first.isEmpty()) return;
+  const double used = title.width(first);
+  const double y = two ? middleOfTitle(box, r) : r.center().y();
+  // The beginning of a name says less than nothing where many begin alike.
+  constexpr qsizetype tellsEnough = 6;
+  QString name = box.name == box.title || first.endsWith(QChar(0x2026))
+                     ? QString()
+                     : small.fitted(toQt(box.name), right - left - used - gap);
+  if (name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
+  const double whole = used + (name.isEmpty() ? 0 : gap + small.width(name));
+  const bool centred = !two || box.kind == BoxKind::Input || box.kind == BoxKind::Output;
+  double x = centred ? std::max(left, (left + right - whole) / 2) : left + std::min(4.0, (right - left - whole) / 2);
+  p_.setFont(title.font());
+  p_.setPen(toQt(shade.text));
+  p_.drawText(QPointF(x, y + title.drop()), first);
+  if (!name.isEmpty() || two) {
+    p_.setFont(small.font());
+    p_.setPen(toQt(shade.dim));
+  }
+  if (!name.isEmpty()) p_.drawText(QPointF(x + used + gap, y + small.drop()), name);
+  if (!two) return;
+  right = r.right() - padding;
+  const QString second = small.fitted(detail, right - left);
+  x = centred ? std::max(left, (left + right - small.width(second)) / 2) : x;
+  if (x + small.width(second) > right) x = left;
+  p_.drawText(QPointF(x, r.bottom() - (r.bottom() - r.top()) * 0.28 + small.drop()), second);
+}
+
+void ScenePainter::smallBadge(const QString& text, double right, double middle, Color color, const SmallText& words) {
+  const double w = words.width(text) + 8, h = words.font().pixelSize() + 3;
+  const QRectF r(right - w, middle - h / 2, w, h);
+  p_.setPen(Qt::NoPen);
+  p_.setBrush(toQt(color));
+  p_.drawRoundedRect(r, h / 2, h / 2);
+  p_.setFont(words.font());
+  p_.setPen(toQt(pal_.background));
+  p_.drawText(QPointF(r.left() + 4, middle + words.drop()), text);
+}
+
+void ScenePainter::heatBadge(size_t i, const QRectF& r) {
+  if (!look_.boxes.anyHeat || std::isnan(look_.boxes.heat[i])) return;
+  const double right = scene_.view.boxes[i].repeat > 1 ? 54 : 10;
+  figures(look_.boxes.heat[i], r.right() - right, r.y() + 6, pal_.container(scene_.depth[i]));
+}
+
+void ScenePainter::figures(double heat, double right, double y, Color back) {
+  const QFont font = drawingFont(10, QFont::Medium);
+  const QString text = heatText(heat, look_.decorations.heatUnit);
+  const double w = QFontMetricsF(font).horizontalAdvance(text);
+  const QRectF place(right - w, y, w, 13);
+  p_.setPen(Qt::NoPen);
+  p_.setBrush(toQt(back));
+  p_.drawRoundedRect(place.adjusted(-3, 0, 3, 0), 3, 3);
+  p_.setFont(font);
+  p_.setPen(toQt(pal_.dim));
+  p_.drawText(place, Qt::AlignRight | Qt::AlignVCenter, text);
+}
+
+void ScenePainter::labels() {
+  const QFont font = drawingFont(pixels(M::labelSize), QFont::Normal);
+  p_.save();
+  const QTransform place = p_.transform();
+  p_.resetTransform();
+  p_.setFont(font);
+  p_.setPen(toQt(look_.boxes.anyChange ? mix(pal_.background, pal_.dim, 0.7) : pal_.dim));
+  for (const EdgeLabel& label : scene_.layout.labels)
+    if (area_.contains(label.at.x, label.at.y) || area_.contains(label.at.x + 100, label.at.y))
+      p_.drawText(place.map(QPointF(label.at.x, label.at.y)),
+                  toQt(scene_.view.edges[static_cast<size_t>(label.edge)].label));
+  p_.restore();
+}
+
+void ScenePainter::badge(const QString& text, double right, double y, Color color) {
+  const QFont font = drawingFont(11, QFont::DemiBold);
+  const double w = QFontMetricsF(font).horizontalAdvance(text) + 12;
+  p_.setPen(Qt::NoPen);
+  p_.setBrush(toQt(color));
+  const QRectF r(right - w, y, w, 16);
+  p_.drawRoundedRect(r, 8, 8);
+  p_.setFont(font);
+  p_.setPen(toQt(pal_.background));
+  p_.drawText(r, Qt::AlignCenter, text);
+}
+
+void ScenePainter::writeBox(size_t i, const Box& box, const QRectF& r, bool isIo, Color text, Color dim) {
+  const bool two = !box.detail.empty() || !box.chips.empty();
+  const double y = r.y() + (two ? 19 : r.height() / 2 + 4.8);
+  const QFont titleFont = drawingFont(M::titleSize, QFont::Medium), nameFont = drawingFont(M::nameSize, QFont::Normal);
+  const QFontMetricsF titleWidth(titleFont), nameWidth(nameFont);
+  const bool isModule = box.kind == BoxKind::Module;
+  const double room = r.width() - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (isModule ? 16 : 0);
+  const QString title = titleWidth.elidedText(toQt(box.title), Qt::ElideRight, room);
+  const double used = titleWidth.horizontalAdvance(title);
+  QString name = box.name == box.title || room - used < 28
+                     ? QString()
+                     : nameWidth.elidedText(toQt(box.name), Qt::ElideMiddle, room - used - 8);
+  const double total = used + (name.isEmpty() ? 0 : 8 + nameWidth.horizontalAdvance(name));
+  double x = isIo ? r.center().x() - total / 2 : r.x() + M::padding;
+  p_.setFont(titleFont);
+  p_.setPen(toQt(text));
+  p_.drawText(QPointF(x, y), title);
+  p_.setFont(nameFont);
+  p_.setPen(toQt(dim));
+  p_.drawText(QPointF(x + used + 8, y), name);
+  if (isModule) {
+    p_.setPen(pen(toQt(dim), 1.4));
+    const double ex = r.right() - M::padding - 8 - (box.repeat > 1 ? 36 : 0), ey = y - 4;
+    p_.drawLine(QPointF(ex, ey), QPointF(ex + 8, ey));
+    p_.drawLine(QPointF(ex + 4, ey - 4), QPointF(ex + 4, ey + 4));
+  }
+  if (box.repeat > 1) badge(QStringLiteral("×%1").arg(box.repeat), r.right() - 6, r.y() + 6, pal_.hue(BoxKind::Module));
+  if (two) secondLine(box, r, isIo, dim, text);
+  marks(i, box, r);
+}
+
+void ScenePainter::secondLine(const Box& box, const QRectF& r, bool centred, Color dim, Color text) {
+  const QFont font = drawingFont(M::detailSize, QFont::Normal), chipFont = drawingFont(M::chipSize, QFont::Normal);
+  const QFontMetricsF width(font), chipWidth(chipFont);
+  double x = r.x() + M::padding;
+  const double y = r.y() + 36, right = r.right() - M::padding;
+  if (!box.detail.empty()) {
+    const QString s = width.elidedText(toQt(box.detail), Qt::ElideRight, right - x);
+    p_.setFont(font);
+    p_.setPen(toQt(dim));
+    if (centred) {
+      p_.drawText(QRectF(r.x(), r.y() + 24, r.width(), 18), Qt::AlignCenter, s);
+      return;
+    }
+    p_.drawText(QPointF(x, y), s);
+    x += width.horizontalAdvance(s) + M::chipGap + 2;
+  }
+  p_.setFont(chipFont);
+  for (const std::string& chip : box.chips) {
+    const double room = right - x - 2 * M::chipPadding + 3;
+    if (room < 8) break;
+    const QString s = chipWidth.elidedText(toQt(chip), Qt::ElideRight, room);
+    const double w = chipWidth.horizontalAdvance(s) + 2 * M::chipPadding;
+    p_.setPen(Qt::NoPen);
+    QColor back = toQt(look_.boxes.anyHeat ? text : look_.boxes.anyPattern ? dim : pal_.hue(box.kind));
+    back.setAlphaF(pal_.dark ? 0.34F : 0.2F);
+    p_.setBrush(back);
+    p_.drawRoundedRect(QRectF(x, y - 11, w, 14), 7, 7);
+    p_.setPen(toQt(text));
+    p_.drawText(QPointF(x + M::chipPadding, y), s);
+    x += w + M::chipGap;
+  }
+}
+
+void ScenePainter::marks(size_t i, const Box& box, const QRectF& r) {
+  const Change change = look_.boxes.change[i];
+  if (change != Change::None) {
+    changeMark(change, r);
+  } else if (box.kind == BoxKind::Module && look_.boxes.matches[i] > 0) {
+    const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
+    badge(QStringLiteral("◆ %1").arg(look_.boxes.matches[i]), r.right() + 8, r.y() - 9, color);
+  }
+  if (look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i])) heatNote(box, r, look_.boxes.heat[i]);
+}
+
+void ScenePainter::heatNote(const Box& box, const QRectF& r, double heat) {
+  figures(heat, r.right(), r.y() - 15,
+          box.parent < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(box.parent)]));
+}
+
+}  // namespace graft

@@ -1,0 +1,98 @@
+#include "views/panels/captured/guards_panel.h"
+
+#include <QHeaderView>
+#include <QVBoxLayout>
+
+#include "views/widgets/empty_hint.h"
+
+namespace graft {
+namespace {
+
+QString groupTitle(const QString& about) {
+  if (about == QLatin1String("arguments")) return GuardsPanel::tr("What the model is called with");
+  if (about == QLatin1String("model")) return GuardsPanel::tr("The model itself");
+  return GuardsPanel::tr("Python and PyTorch around it");
+}
+
+}  // namespace
+
+GuardsPanel::GuardsPanel(PanelContext& context, QWidget* parent)
+    : QWidget(parent), capture_(context.capture()), document_(context.document()) {
+  sentence_ = new FixedHeightLabel(2, this);
+  filter_ = new QLineEdit(this);
+  filter_->setPlaceholderText(tr("Filter guards"));
+  filter_->setClearButtonEnabled(true);
+  filter_->setAccessibleName(tr("Filter guards"));
+  tree_ = new QTreeWidget(this);
+  tree_->setHeaderLabels({tr("Captured again by a call with")});
+  tree_->setAccessibleName(tr("Guards of the captured graph"));
+  // The end of a long line, which says what the guard was captured with, is to be read, too.
+  tree_->header()->setStretchLastSection(false);
+  tree_->header()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+  tree_->setUniformRowHeights(true);
+  tree_->setIndentation(12);
+  new EmptyHint(tree_, tr("Guards are of graphs that torch.compile captured: open a .fx file of graft_fx.capture()."));
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(8, 8, 8, 8);
+  column->addWidget(sentence_);
+  column->addWidget(filter_);
+  column->addWidget(tree_, 1);
+  connect(filter_, &QLineEdit::textChanged, this, &GuardsPanel::applyFilter);
+  connect(&capture_, &Capture::changed, this, &GuardsPanel::refresh);
+  refresh();
+}
+
+void GuardsPanel::refresh() {
+  const auto count = static_cast<qint64>(capture_.guards().size());
+  sentence_->showText(count == 0 ? QString()
+                                 : tr("%1 holds under %2. A call that breaks one is captured again.")
+                                       .arg(document_.method(), counted(count, tr("guard"), tr("guards"))));
+  tree_->clear();
+  QTreeWidgetItem* group = nullptr;
+  QString about;
+  for (const GuardInfo& g : capture_.guards()) {
+    if (!group || g.about != about) {
+      about = g.about;
+      group = new QTreeWidgetItem(tree_);
+      group->setFlags(Qt::ItemIsEnabled);
+    }
+    auto* item = new QTreeWidgetItem(group, {g.brokenBy});
+    item->setToolTip(0, g.brokenBy + QStringLiteral("\n\n") + g.text);
+    item->setData(0, Qt::UserRole, g.text);
+    group->setText(0, tr("%1 · %2").arg(groupTitle(about)).arg(group->childCount()));
+    group->setExpanded(about == QLatin1String("arguments"));
+  }
+  applyFilter();
+}
+
+void GuardsPanel::applyFilter() {
+  const QString wanted = filter_->text().trimmed();
+  for (int i = 0; i < tree_->topLevelItemCount(); ++i) {
+    QTreeWidgetItem* group = tree_->topLevelItem(i);
+    bool any = false;
+    for (int k = 0; k < group->childCount(); ++k) {
+      QTreeWidgetItem* item = group->child(k);
+      const bool fits = item->text(0).contains(wanted, Qt::CaseInsensitive) ||
+                        item->data(0, Qt::UserRole).toString().contains(wanted, Qt::CaseInsensitive);
+      item->setHidden(!fits);
+      any |= fits;
+    }
+    group->setHidden(!any);
+    if (!wanted.isEmpty()) group->setExpanded(any);
+  }
+}
+
+PanelDescription guardsPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("guards");
+  d.title = GuardsPanel::tr("&Guards");
+  d.help = GuardsPanel::tr("Lists under which conditions a captured graph holds, and which call would break each");
+  d.area = Qt::RightDockWidgetArea;
+  d.arrangements = {Arrangement::Explore};
+  d.isOnRequest = true;
+  d.tabbedWith = QStringLiteral("inspector");
+  d.make = [](PanelContext& context) { return new GuardsPanel(context); };
+  return d;
+}
+
+}  // namespace graft

@@ -1,0 +1,208 @@
+#include "views/panels/captured/training_charts.h"
+
+#include <QHelpEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <algorithm>
+#include <cmath>
+
+#include "views/widgets/qt_color.h"
+#include "views/widgets/theme.h"
+
+namespace graft {
+namespace {
+
+constexpr double left = 62, right = 14, top = 26, bottom = 34;
+
+void drawTitle(QPainter& p, const QRectF& area, const QString& title) {
+  p.setPen(toQt(themePalette().text));
+  p.drawText(QRectF(area.left() - left + 8, 2, area.width() + left, top - 4), Qt::AlignVCenter,
+             p.fontMetrics().elidedText(title, Qt::ElideRight, static_cast<int>(area.width() + left - 16)));
+}
+
+/// The axis' least and largest value, at the left or below.
+void drawAxes(QPainter& p, const QRectF& area, const QString& most) {
+  p.setPen(toQt(themePalette().edge));
+  p.drawLine(area.bottomLeft(), area.bottomRight());
+  p.drawLine(area.bottomLeft(), area.topLeft());
+  p.setPen(toQt(themePalette().dim));
+  p.drawText(QRectF(0, area.top() - 8, left - 6, 16), Qt::AlignRight | Qt::AlignVCenter, most);
+  p.drawText(QRectF(0, area.bottom() - 8, left - 6, 16), Qt::AlignRight | Qt::AlignVCenter, QStringLiteral("0"));
+}
+
+}  // namespace
+
+LiveMemoryPlot::LiveMemoryPlot(TrainingCut& cut, QWidget* parent) : Plot(QStringLiteral("memory"), parent), cut_(cut) {
+  setMouseTracking(true);
+  setMinimumHeight(80);
+  connect(&cut_, &TrainingCut::changed, this, qOverload<>(&QWidget::update));
+}
+
+QRectF LiveMemoryPlot::area() const { return QRectF(rect()).adjusted(left, top, -right, -bottom); }
+
+int LiveMemoryPlot::stepAt(QPointF p) const {
+  const size_t count = cut_.report().forward.size() + cut_.report().backward.size();
+  const QRectF a = area();
+  if (count == 0 || p.x() < a.left() || p.x() > a.right()) return -1;
+  const auto i = static_cast<int>((p.x() - a.left()) / a.width() * static_cast<double>(count));
+  return std::clamp(i, 0, static_cast<int>(count) - 1);
+}
+
+QString LiveMemoryPlot::nodeAt(QPointF p) const {
+  const int i = stepAt(p);
+  if (i < 0) return {};
+  const CutReport& r = cut_.report();
+  const auto step = static_cast<size_t>(i);
+  return step < r.forward.size() ? r.forward[step].name : r.backward[step - r.forward.size()].name;
+}
+
+void LiveMemoryPlot::draw(QPainter& p) {
+  const CutReport& r = cut_.report();
+  const QRectF a = area();
+  drawTitle(p, a,
+            r.isEmpty()
+                ? tr("Memory of activations")
+                : tr("Memory of activations, simulated: %1 at most, in the %2 pass")
+                      .arg(bytesInWords(r.peak()), r.peakForward >= r.peakBackward ? tr("forward") : tr("backward")));
+  if (r.isEmpty() || r.peak() == 0) return;
+  const auto count = static_cast<double>(r.forward.size() + r.backward.size()), most = static_cast<double>(r.peak());
+  const auto x = [&](double i) { return a.left() + a.width() * i / count; };
+  const auto y = [&](qint64 bytes) { return a.bottom() - a.height() * static_cast<double>(bytes) / most; };
+  const auto shape = [&](const std::vector<LiveNodeInfo>& half, size_t first) {
+    QPolygonF out;
+    out << QPointF(x(static_cast<double>(first)), a.bottom());
+    for (size_t i = 0; i < half.size(); ++i)
+      out << QPointF(x(static_cast<double>(first + i)), y(half[i].bytes))
+          << QPointF(x(static_cast<double>(first + i + 1)), y(half[i].bytes));
+    out << QPointF(x(static_cast<double>(first + half.size())), a.bottom());
+    return out;
+  };
+  p.setPen(Qt::NoPen);
+  p.setBrush(toQt(themePalette().hue(BoxKind::Product)));
+  p.drawPolygon(shape(r.forward, 0));
+  p.setBrush(toQt(themePalette().hue(BoxKind::Kernel)));
+  p.drawPolygon(shape(r.backward, r.forward.size()));
+  // What is saved lies below all of the backward pass.
+  const double turn = x(static_cast<double>(r.forward.size()));
+  p.setPen(QPen(toQt(themePalette().text), 1, Qt::DashLine));
+  p.drawLine(QPointF(turn, y(r.savedBytes)), QPointF(a.right(), y(r.savedBytes)));
+  p.setPen(QPen(toQt(themePalette().dim), 1));
+  p.drawLine(QPointF(turn, a.top()), QPointF(turn, a.bottom()));
+  drawAxes(p, a, bytesInWords(static_cast<qint64>(most)));
+  p.setPen(toQt(themePalette().text));
+  const QRectF below(a.left(), a.bottom() + 4, a.width(), bottom - 6);
+  p.drawText(QRectF(below.left(), below.top(), turn - below.left(), 18), Qt::AlignCenter, tr("forward pass"));
+  p.drawText(QRectF(turn, below.top(), a.right() - turn, 18), Qt::AlignCenter, tr("backward pass"));
+}
+
+void LiveMemoryPlot::mousePressEvent(QMouseEvent* e) {
+  const QString node = nodeAt(e->position());
+  if (e->button() == Qt::LeftButton && !node.isEmpty()) Q_EMIT chosen(node);
+}
+
+bool LiveMemoryPlot::event(QEvent* e) {
+  if (e->type() == QEvent::ToolTip) {
+    auto* help = static_cast<QHelpEvent*>(e);
+    const int i = stepAt(help->pos());
+    if (i >= 0) {
+      const CutReport& r = cut_.report();
+      const auto step = static_cast<size_t>(i);
+      const bool isForward = step < r.forward.size();
+      const LiveNodeInfo& n = isForward ? r.forward[step] : r.backward[step - r.forward.size()];
+      QToolTip::showText(
+          help->globalPos(),
+          tr("%1, %2 pass: %3 alive").arg(n.name, isForward ? tr("forward") : tr("backward"), bytesInWords(n.bytes)),
+          this);
+      return true;
+    }
+  }
+  return Plot::event(e);
+}
+
+BudgetPlot::BudgetPlot(TrainingCut& cut, QWidget* parent) : Plot(QStringLiteral("budgets"), parent), cut_(cut) {
+  setMouseTracking(true);
+  setMinimumHeight(80);
+  connect(&cut_, &TrainingCut::changed, this, qOverload<>(&QWidget::update));
+}
+
+QRectF BudgetPlot::area() const { return QRectF(rect()).adjusted(left, top, -right, -bottom); }
+
+QPointF BudgetPlot::place(qint64 bytes, double microseconds) const {
+  double most = 1, slowest = 1;
+  for (const BudgetPointInfo& b : cut_.curve()) {
+    most = std::max(most, static_cast<double>(b.savedBytes));
+    slowest = std::max(slowest, b.microseconds);
+  }
+  const QRectF a = area();
+  return {a.left() + a.width() * std::min(1.0, static_cast<double>(bytes) / most),
+          a.bottom() - a.height() * std::min(1.0, microseconds / slowest)};
+}
+
+QPointF BudgetPlot::placeOf(size_t point) const {
+  return place(cut_.curve()[point].savedBytes, cut_.curve()[point].microseconds);
+}
+
+int BudgetPlot::pointAt(QPointF p) const {
+  int best = -1;
+  double nearest = 14;
+  for (size_t i = 0; i < cut_.curve().size(); ++i)
+    if (const double d = QLineF(p, placeOf(i)).length(); d < nearest) nearest = d, best = static_cast<int>(i);
+  return best;
+}
+
+void BudgetPlot::draw(QPainter& p) {
+  const QRectF a = area();
+  drawTitle(p, a, tr("Budgets: what is saved, and the time of computing again"));
+  if (cut_.curve().empty()) {
+    p.setPen(toQt(themePalette().dim));
+    p.drawText(a, Qt::AlignCenter, cut_.isBusy() ? tr("Cutting for other budgets …") : QString());
+    return;
+  }
+  double most = 1, slowest = 1;
+  for (const BudgetPointInfo& b : cut_.curve()) {
+    most = std::max(most, static_cast<double>(b.savedBytes));
+    slowest = std::max(slowest, b.microseconds);
+  }
+  drawAxes(p, a, timeInWords(slowest));
+  p.setPen(toQt(themePalette().dim));
+  p.drawText(QRectF(a.left(), a.bottom() + 4, a.width(), 18), Qt::AlignRight, bytesInWords(static_cast<qint64>(most)));
+  p.drawText(QRectF(a.left(), a.bottom() + 4, a.width(), 18), Qt::AlignCenter, tr("saved"));
+  QPolygonF line;
+  for (size_t i = 0; i < cut_.curve().size(); ++i) line << placeOf(i);
+  const QColor color = toQt(themePalette().hue(BoxKind::Product));
+  p.setPen(QPen(color, 1.5));
+  p.drawPolyline(line);
+  p.setBrush(color);
+  for (const QPointF& at : line) p.drawEllipse(at, 3.5, 3.5);
+  if (cut_.report().isEmpty()) return;
+  const QPointF here = place(cut_.report().savedBytes, cut_.report().recomputedMicroseconds);
+  p.setPen(QPen(toQt(themePalette().text), 2));
+  p.setBrush(Qt::NoBrush);
+  p.drawEllipse(here, 7, 7);
+}
+
+void BudgetPlot::mousePressEvent(QMouseEvent* e) {
+  const int i = pointAt(e->position());
+  if (e->button() == Qt::LeftButton && i >= 0)
+    cut_.setMemory(std::ceil(1000 * cut_.curve()[static_cast<size_t>(i)].memory) / 1000);
+}
+
+bool BudgetPlot::event(QEvent* e) {
+  if (e->type() == QEvent::ToolTip) {
+    auto* help = static_cast<QHelpEvent*>(e);
+    const int i = pointAt(help->pos());
+    if (i >= 0) {
+      const BudgetPointInfo& b = cut_.curve()[static_cast<size_t>(i)];
+      QToolTip::showText(help->globalPos(),
+                         tr("Budget %1 %: %2 saved, %3 computed again, peak %4\nClick to cut for this budget")
+                             .arg(100 * b.memory, 0, 'f', 0)
+                             .arg(bytesInWords(b.savedBytes), timeInWords(b.microseconds), bytesInWords(b.peak)),
+                         this);
+      return true;
+    }
+  }
+  return Plot::event(e);
+}
+
+}  // namespace graft
