@@ -38,7 +38,8 @@ std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm 
     out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
                        k.savedMicroseconds);
   if (!k.product.empty()) out += fmt::format(", behind the product %{}", k.product);
-  if (k.measured) {
+  if (k.measured && k.isInFile) out += fmt::format(", {:.3g} us", k.measured->kernel);
+  if (k.measured && !k.isInFile) {
     out += fmt::format(", {:.3g} us instead of {:.3g} us", k.measured->kernel, k.measured->operators);
     if (k.measured->generated) out += fmt::format(" ({:.3g} us as generated)", *k.measured->generated);
   }

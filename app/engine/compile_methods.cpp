@@ -117,12 +117,14 @@ json Session::Methods::editKernel() const {
   return out;
 }
 
-/// Puts the kernels of the plan in place: a step of the history, verified as rules/apply verifies.
+/// Puts the kernels of the plan in place: a step of the history, verified as rules/apply verifies. "text": of another
+/// plan, which then is the document's.
 json Session::Methods::fuse() const {
   Document& d = s.document(params);
+  const Steering steering = has("text") ? take(parseSteering(text("text"), plan)) : d.steering;
   workbench::RewriteRequest request;
   request.keepSubSteps = true;
-  request.recipe = fuseRecipe(d.steering);
+  request.recipe = fuseRecipe(steering);
   if (params.value("verify", true))
     request.verify = verifyOn(d);
   else
@@ -131,6 +133,7 @@ json Session::Methods::fuse() const {
   json out = rewrittenJson(r);
   std::vector<Record> records = r.records();
   d.history.add({std::move(r.graph), r.label, std::move(records), std::move(r.subSteps)});
+  d.steering = steering;
   out["revision"] = d.history.revision();
   return out;
 }

@@ -312,23 +312,28 @@ json toJson(const BatchReport& b) {
 }
 
 json toJson(const CodeReport& c) {
-  json kernels = json::array(), decisions = json::array(), notFused = json::array(), unapplied = json::array();
+  json kernels = json::array(), calls = json::array(), decisions = json::array(), notFused = json::array(),
+       unapplied = json::array();
   for (const GeneratedKernel& k : c.kernels) {
-    json kernel{{"name", k.name},     {"nodes", k.nodes},     {"modules", k.modules},
-                {"inputs", k.inputs}, {"outputs", k.outputs}, {"isInFile", k.isInFile}};
-    if (!k.isInFile)
+    json kernel{
+        {"name", k.name},       {"nodes", k.nodes},       {"modules", k.modules}, {"inputs", k.inputs},
+        {"outputs", k.outputs}, {"isInFile", k.isInFile}, {"bytes", k.bytes},     {"bytesWritten", k.bytesWritten}};
+    if (k.isInFile)
+      kernel["call"] = k.call;
+    else
       kernel.update({{"computing", k.computing},
-                     {"bytes", k.bytes},
                      {"bytesApart", k.bytesApart},
+                     {"microseconds", k.microseconds},
                      {"savedMicroseconds", k.savedMicroseconds}});
     if (!k.product.empty()) kernel["product"] = k.product;
     if (k.measured) {
-      kernel["operatorsUs"] = k.measured->operators;
+      if (!k.isInFile) kernel["operatorsUs"] = k.measured->operators;
       kernel["kernelUs"] = k.measured->kernel;
       if (k.measured->generated) kernel["generatedUs"] = *k.measured->generated;
     }
     if (!k.choice.schedule.isDefault()) kernel["schedule"] = codegen::printSchedule(k.choice.schedule);
     if (k.choice.isEdited()) kernel["edited"] = k.choice.source.empty() ? "loops" : "source";
+    for (const NodeSpan& s : k.spans) kernel["spans"].push_back({{"node", s.node}, {"begin", s.begin}, {"end", s.end}});
     if (k.problem.empty())
       kernel["text"] = k.text;
     else
@@ -351,11 +356,25 @@ json toJson(const CodeReport& c) {
   }
   for (const SteeringProblem& p : c.unapplied) unapplied.push_back({{"entry", p.entry}, {"why", p.why}});
   for (const NotFused& n : c.notFused) notFused.push_back({{"node", n.node}, {"operator", n.op}, {"why", n.why}});
-  return {{"as", formName(c.form)},
-          {"kernels", std::move(kernels)},
-          {"decisions", std::move(decisions)},
-          {"notFused", std::move(notFused)},
-          {"unapplied", std::move(unapplied)}};
+  for (const SingleCall& s : c.calls) {
+    json call{{"node", s.node},           {"operator", s.op},
+              {"module", s.module},       {"origin", originName(s.origin)},
+              {"bytesRead", s.bytesRead}, {"bytesWritten", s.bytesWritten}};
+    if (s.microseconds) call["operatorsUs"] = *s.microseconds;
+    calls.push_back(std::move(call));
+  }
+  json out{{"as", formName(c.form)},
+           {"isForGpu", c.isForGpu},
+           {"kernels", std::move(kernels)},
+           {"calls", std::move(calls)},
+           {"decisions", std::move(decisions)},
+           {"notFused", std::move(notFused)},
+           {"unapplied", std::move(unapplied)}};
+  if (c.measured)
+    out["modelUs"] = {{"operators", c.measured->operators},
+                      {"kernels", c.measured->kernels},
+                      {"bytesPerMicrosecond", c.measured->bandwidth}};
+  return out;
 }
 
 json toJson(const ShownModel& s) {

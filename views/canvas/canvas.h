@@ -39,6 +39,8 @@ class Canvas : public QWidget {
   void setTitle(const QString& title) { title_ = title, update(); }
   QString title() const { return title_; }
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
+  /// What is said of an edge, by the number that it has in the scene; "" for nothing.
+  void setEdgeTips(std::function<QString(int)> tip) { edgeTip_ = std::move(tip); }
   void setOverviewVisible(bool);
   /// What the colours of nodes say, in a corner.
   void setLegendVisible(bool on) { hasLegend_ = on, update(); }
@@ -97,6 +99,8 @@ class Canvas : public QWidget {
   void sceneChanged();
   void fileDropped(const QString& path);
   void menuAsked(const QPoint& globalPosition, const QString& key);
+  void edgeClicked(int edge);
+  void edgeMenuAsked(const QPoint& globalPosition, int edge);
 
  protected:
   void paintEvent(QPaintEvent*) override;
@@ -130,6 +134,8 @@ class Canvas : public QWidget {
   void placeOverview();
   void navigateTo(QString from, int direction, qsizetype number);
   QString tipOf(int box) const;
+  /// Of edges that something is said of, the one under the point, where no box is; -1: none.
+  int edgeUnder(QPointF point) const;
 
   std::shared_ptr<const Graph> graph_;
   ViewOptions options_;
@@ -140,6 +146,7 @@ class Canvas : public QWidget {
   QStringList selection_;
   std::vector<char> selected_, lit_;  ///< by box
   QStringList litNodes_;
+  std::function<QString(int)> edgeTip_;
   int hover_ = -1;
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;

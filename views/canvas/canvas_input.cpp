@@ -72,6 +72,8 @@ void Canvas::mouseReleaseEvent(QMouseEvent* e) {
   const CanvasFrame framed = frame();
   for (const EdgeMark& m : framed.marks())
     if (m.place.contains(e->position())) return panTo(scene_->rect(m.nearest).center());
+  if (const int edge = edgeUnder(e->position()); edge >= 0 && e->modifiers() == Qt::NoModifier)
+    return Q_EMIT edgeClicked(edge);
   const int box = scene_->boxAt(toScene(e->position()));
   QStringList keys;
   if (e->modifiers() & (Qt::ControlModifier | Qt::ShiftModifier)) keys = selection_;
@@ -221,9 +223,23 @@ QString Canvas::tipOf(int index) const {
   return tip;
 }
 
+int Canvas::edgeUnder(QPointF point) const {
+  if (!edgeTip_ || !scene_) return -1;
+  const int box = scene_->boxAt(toScene(point));
+  if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open) return -1;
+  constexpr double near = 5;  // pixels
+  for (const int edge : scene_->edgesAt(toScene(point), near / scale_))
+    if (!edgeTip_(edge).isEmpty()) return edge;
+  return -1;
+}
+
 bool Canvas::event(QEvent* e) {
   if (e->type() == QEvent::ToolTip && scene_) {
     auto* help = static_cast<QHelpEvent*>(e);
+    if (const int edge = edgeUnder(help->pos()); edge >= 0) {
+      QToolTip::showText(help->globalPos(), edgeTip_(edge), this);
+      return true;
+    }
     const int box = scene_->boxAt(toScene(help->pos()));
     if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open)
       QToolTip::showText(help->globalPos(), tipOf(box), this);
@@ -245,6 +261,7 @@ void Canvas::dropEvent(QDropEvent* e) {
 
 void Canvas::contextMenuEvent(QContextMenuEvent* e) {
   if (!scene_) return;
+  if (const int edge = edgeUnder(e->pos()); edge >= 0) return Q_EMIT edgeMenuAsked(e->globalPos(), edge);
   const int box = scene_->boxAt(toScene(e->pos()));
   Q_EMIT menuAsked(e->globalPos(),
                    box < 0 ? QString() : selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(box)]));

@@ -60,7 +60,7 @@ void ScenePainter::edges(bool smooth) {
     else if (look_.selected[static_cast<size_t>(edge.from)])
       special.push_back({static_cast<int>(e), false});
     else if (smooth)
-      p_.drawPath(scene_.paths[e]);
+      drawEdge(e, normal);
     else
       polyline(e, tiny);
   }
@@ -81,6 +81,11 @@ void ScenePainter::edges(bool smooth) {
     p_.setBrush(color);
     arrow(static_cast<size_t>(e));
   }
+}
+
+void ScenePainter::drawEdge(size_t e, const QColor& color) {
+  if (!scene_.widths.empty()) p_.setPen(pen(color, scene_.widths[e]));
+  p_.drawPath(scene_.paths[e]);
 }
 
 void ScenePainter::polyline(size_t e, bool tiny) {

@@ -1,5 +1,7 @@
 #include "views/canvas/canvas_scene.h"
 
+#include <QPolygonF>
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -44,7 +46,43 @@ int Scene::boxAt(QPointF p) const {
   return found;
 }
 
+std::vector<int> Scene::edgesAt(QPointF p, double distance) const {
+  std::vector<std::pair<double, int>> found;
+  for (size_t e = 0; e < layout.edges.size(); ++e) {
+    QRectF bounds;
+    for (const Point& q : layout.edges[e].points) {
+      const QRectF around(q.x - distance, q.y - distance, 2 * distance, 2 * distance);
+      bounds = bounds.isNull() ? around : bounds.united(around);
+    }
+    if (!bounds.contains(p)) continue;
+    double best = distance * distance;
+    bool isNear = false;
+    for (const QPolygonF& line : wholePath(static_cast<int>(e)).toSubpathPolygons())
+      for (qsizetype i = 0; i + 1 < line.size(); ++i) {
+        const QPointF along = line[i + 1] - line[i], to = p - line[i];
+        const double length = QPointF::dotProduct(along, along);
+        const double t = length > 0 ? std::clamp(QPointF::dotProduct(to, along) / length, 0.0, 1.0) : 0;
+        const QPointF off = to - along * t;
+        if (const double d = QPointF::dotProduct(off, off); d <= best) best = d, isNear = true;
+      }
+    if (isNear) found.emplace_back(best, static_cast<int>(e));
+  }
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::vector<int> edges;
+  for (const auto& [d, e] : found) edges.push_back(e);
+  return edges;
+}
+
 namespace {
+
+/// Thin for kilobytes, thick for many megabytes.
+float widthOf(const Type& type) {
+  double bytes = type.tensorInfo.dtype ? static_cast<double>(dtypeSize(*type.tensorInfo.dtype)) : 4;
+  if (!type.isTensor() || !type.tensorInfo.shape) return 1;
+  for (const Dim& d : *type.tensorInfo.shape) bytes *= static_cast<double>(std::max<int64_t>(1, d.size));
+  constexpr double thin = 1, thick = 9, least = 4e3, perTenfold = 2;
+  return static_cast<float>(std::clamp(thin + perTenfold * std::log10(bytes / least), thin, thick));
+}
 
 bool samePoint(Point a, Point b) { return std::abs(a.x - b.x) < 0.01 && std::abs(a.y - b.y) < 0.01; }
 
@@ -98,6 +136,9 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
     scene->depth[i] = scene->view.depthOf(static_cast<int>(i));
     scene->boxOfKey.insert(selectionKey(*scene->graph, scene->view.boxes[i]), static_cast<int>(i));
   }
+  if (options.widthByBytes)
+    for (const VisibleEdge& edge : scene->view.edges)
+      scene->widths.push_back(widthOf(scene->graph->value(edge.value).type));
   for (const auto& [input, box] : scene->view.bundled)
     scene->boxOfKey.insert(QLatin1Char('<') + toQt(scene->graph->value(input).name), box);
   std::unordered_map<uint32_t, size_t> lastOfValue;
@@ -149,7 +190,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
       const int match = d.match.value(name, 0);
       if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
       out.anyPattern = true;
-      upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
+      if (d.countsMatches) upwards(box, [&](size_t up) { matchesIn[up].insert(match); });
     }
     const Change change = d.changes.value(name, Change::None);
     if (change != Change::None) {

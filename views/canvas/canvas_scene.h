@@ -30,6 +30,7 @@ struct Scene {
   Layout layout;
   std::vector<QPainterPath> paths;  ///< by edge, without the way it shares with an earlier edge of its value
   std::vector<QRectF> pathBounds;
+  std::vector<float> widths;                        ///< by edge, where they differ; else empty
   std::vector<int> depth;                           ///< by box
   std::vector<std::vector<int>> inEdges, outEdges;  ///< by box
   QHash<QString, int> boxOfKey;                     ///< of visible boxes
@@ -37,6 +38,8 @@ struct Scene {
   /// The box that shows `key`, or the one that holds it; -1 where there is none.
   int boxOf(const QString& key) const;
   int boxAt(QPointF) const;
+  /// The edges that run by within `distance`, the nearest first. Those of one value may share a part of their ways.
+  std::vector<int> edgesAt(QPointF, double distance) const;
   /// The whole way of an edge.
   QPainterPath wholePath(int edge) const;
   QRectF rect(int box) const { return toQt(layout.boxes[static_cast<size_t>(box)]); }
@@ -64,7 +67,8 @@ struct Decorations {
   bool heatAdds = true;            ///< rolled up by sum (time) or maximum (error)
   double heatMost = 0;             ///< the scale's end where the drawing holds no more
   QString heatTitle, heatUnit;
-  bool stale = false;  ///< matches are of an older text: drawn grey
+  bool countsMatches = true;  ///< modules say how many matches lie in them
+  bool stale = false;         ///< matches are of an older text: drawn grey
   double barelyVisible = 0.4;
 };
 

@@ -53,6 +53,7 @@ class ScenePainter {
   // Shapes
   void container(size_t i);
   void edges(bool smooth);
+  void drawEdge(size_t edge, const QColor& color);
   void polyline(size_t e, bool tiny);
   void arrow(size_t e);
   Shade shadeOf(size_t i) const;

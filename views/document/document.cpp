@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "views/document/async.h"
+#include "views/document/compile/compilation.h"
 #include "views/document/document_replies.h"
 
 namespace graft {
@@ -23,7 +24,8 @@ std::vector<RecordInfo> recordsBetween(const Graph& before, const Graph& after) 
   return {{{}, {}, differ(before, after), differ(after, before)}};
 }
 
-Document::Document(EngineClient& engine, QObject* parent) : QObject(parent), engine_(engine) {
+Document::Document(EngineClient& engine, QObject* parent)
+    : QObject(parent), engine_(engine), compilation_(new Compilation(*this, engine)) {
   typing_.setSingleShot(true);
   typing_.setInterval(150);
   connect(&typing_, &QTimer::timeout, this, &Document::checkRules);
@@ -67,6 +69,7 @@ void Document::open(const QString& path, const QString& inputs, const QString& m
   lostOpenings_ = 0;
   unrestored_ = {};
   restoring_.clear();  // steps of another model
+  restoringFusion_.clear();
   restoreAt_ = {-1, -1};
   if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
   openingPath_ = placeOf(path);

@@ -18,6 +18,8 @@
 
 namespace graft {
 
+class Compilation;
+
 class Document : public QObject {
   Q_OBJECT
 
@@ -75,6 +77,8 @@ class Document : public QObject {
   /// False where the model or what it is compared with has become another since `lastRun`.
   bool lastRunIsCurrent() const { return ranGraphs_[0] == original() && ranGraphs_[1] == graph(); }
   QStringList selection() const { return selection_; }
+  /// Its generated kernels.
+  Compilation& compilation() { return *compilation_; }
   /// Everything removed, added and changed from the original to the current graph.
   std::vector<RecordInfo> recordsToHere() const;
 
@@ -168,6 +172,7 @@ class Document : public QObject {
   void engineReplaced();  ///< a new engine has everything that the one before had
 
  private:
+  friend class Compilation;  // the part of it that asks about kernels
   void sendOpen();
   void refuseOpening(const QString& why);
   void begin(const QJsonObject& opened, GraphRef graph);
@@ -179,6 +184,9 @@ class Document : public QObject {
   void addStep(const QString& method, const QString& label, const QJsonObject& request, const QJsonObject& result,
                GraphRef graph);
   void requestApply(const QString& label, QJsonObject request);
+  void applyKernels(const QJsonObject& request);
+  /// A file of inputs belongs to the model; without one, what the model was last run on.
+  QJsonObject withRunInputs(QJsonObject request) const;
   void sendApply(const QString& label, QJsonObject request, const QString& method = QStringLiteral("rules/apply"));
   void takeOptimization(const QJsonObject& report);
   void restoreNext();
@@ -195,6 +203,7 @@ class Document : public QObject {
   void readRules(const QJsonObject& result);
 
   EngineClient& engine_;
+  Compilation* compilation_;
   QString path_, inputs_, format_, method_, otherPath_, otherFormat_, otherMethod_;
   QStringList capturedGraphs_;
   bool isJoint_ = false;
@@ -208,6 +217,7 @@ class Document : public QObject {
   int generation_ = 0;    ///< of models opened: answers about an earlier one are dropped
   HistoryCache history_;
   QList<QJsonObject> restoring_;       ///< steps of an earlier window that are still to be applied
+  QString restoringFusion_;            ///< that window's plan of kernels
   QJsonObject unrestored_;             ///< an earlier window's state, until its model is open: it is not lost meanwhile
   HistoryPosition restoreAt_{-1, -1};  ///< where that window stood; step -1: nothing is being restored
   int lostReplays_ = 0;                ///< engines in a row that died while they were given the document

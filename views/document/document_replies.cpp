@@ -82,4 +82,6 @@ std::vector<RecordInfo> readRecords(const QJsonArray& list) {
   return out;
 }
 
+QString methodOf(const QJsonObject& request) { return at(request, "method").toString(QStringLiteral("rules/apply")); }
+
 }  // namespace graft

@@ -1,6 +1,7 @@
 // The document's steps: what is applied, previewed, taken back and shown again.
 #include <utility>
 
+#include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 #include "views/document/document_replies.h"
 
@@ -26,10 +27,14 @@ QJsonObject Document::state() const {
   // Steps that are still being applied again are as good as applied.
   for (const QJsonObject& step : restoring_) steps.append(step);
   if (!isOpen() && !unrestored_.isEmpty()) return unrestored_;
+  const QString fusion = !restoringFusion_.isEmpty() ? restoringFusion_
+                         : compilation_->isSteered() ? compilation_->steering()
+                                                     : QString();
   const HistoryPosition at = restoring_.isEmpty() ? history_.at() : restoreAt_;
   return {{QStringLiteral("model"), path_},      {QStringLiteral("inputs"), inputs_},
           {QStringLiteral("method"), method_},   {QStringLiteral("steps"), steps},
-          {QStringLiteral("position"), at.step}, {QStringLiteral("inside"), at.subStep}};
+          {QStringLiteral("position"), at.step}, {QStringLiteral("inside"), at.subStep},
+          {QStringLiteral("fusion"), fusion}};
 }
 
 void Document::restore(const QJsonObject& state) {
@@ -39,8 +44,9 @@ void Document::restore(const QJsonObject& state) {
   restoring_.clear();
   for (const QJsonValue step : at(state, "steps").toArray()) restoring_ << step.toObject();
   restoreAt_ = {at(state, "position").toInt(-1), at(state, "inside").toInt(-1)};
+  restoringFusion_ = at(state, "fusion").toString();
   unrestored_ = {};
-  for (const char* key : {"model", "inputs", "method", "steps", "position", "inside"})
+  for (const char* key : {"model", "inputs", "method", "steps", "position", "inside", "fusion"})
     unrestored_.insert(QLatin1String(key), at(state, key));
 }
 
@@ -48,6 +54,7 @@ void Document::restoreNext() {
   if (restoring_.isEmpty()) {
     const HistoryPosition to = std::exchange(restoreAt_, {-1, -1});
     if (to.step >= 0) showStep(to.step, to.subStep);
+    compilation_->restore(std::exchange(restoringFusion_, QString()));
     return;
   }
   const QJsonObject step = restoring_.front();
@@ -179,10 +186,19 @@ void Document::addStep(const QString& method, const QString& label, const QJsonO
 
 void Document::requestApply(const QString& label, QJsonObject request) {
   request.insert(QStringLiteral("verify"), verifying_);
-  // A file of inputs belongs to the model; without one, what the model was last run on.
-  if (verifying_ && inputs_.isEmpty())
+  sendApply(label, withRules(verifying_ ? withRunInputs(std::move(request)) : request));
+}
+
+void Document::applyKernels(const QJsonObject& request) {
+  QJsonObject whole = verifying_ ? withRunInputs(request) : request;
+  whole.insert(QStringLiteral("verify"), verifying_);
+  sendApply(tr("Kernels"), whole, QStringLiteral("compile/apply"));
+}
+
+QJsonObject Document::withRunInputs(QJsonObject request) const {
+  if (inputs_.isEmpty())
     for (const QString& key : runInputs_.keys()) request.insert(key, runInputs_.value(key));
-  sendApply(label, withRules(request));
+  return request;
 }
 
 void Document::sendApply(const QString& label, QJsonObject request, const QString& method) {

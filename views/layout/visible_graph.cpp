@@ -378,6 +378,11 @@ class Builder {
       double weights = summaries_[box.module.index].weights;
       box.detail = fmt::format("{} operators", box.nodeCount);
       if (weights > 0) box.detail += " · " + shortCount(weights) + " weights";
+      const auto words = options_.words.find(box.key);
+      if (words == options_.words.end()) continue;
+      box.title = words->second.title;
+      box.name = words->second.name;
+      box.detail = words->second.detail;
     }
   }
 

@@ -7,6 +7,7 @@
 //   for (const Box& box : v.boxes) …
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -15,6 +16,11 @@
 
 namespace graft {
 
+/// What a module says, in place of its name, its type and how many operators it holds.
+struct ModuleWords {
+  std::string title, name, detail;
+};
+
 struct ViewOptions {
   int depth = 1;  ///< modules nested this deep are collapsed; 0: every module; -1: none
   /// Paths of modules (control flow: "%" and the node's name) opened or collapsed against `depth`.
@@ -22,9 +28,11 @@ struct ViewOptions {
   bool foldRepeats = true;  ///< identical blocks as one, and inputs or outputs where there are very many
   std::set<std::string, std::less<>>
       unfolded{};  ///< repeats to show in full, by the path of their first block; bundles of inputs by their key
-  bool showScalars = false;  ///< draw calculations on sizes, too
-  bool columns = true;       ///< what is much taller than wide goes on in another column
-  size_t first = 0;          ///< only that many operators, in order; 0: all
+  bool showScalars = false;                                 ///< draw calculations on sizes, too
+  bool columns = true;                                      ///< what is much taller than wide goes on in another column
+  bool widthByBytes = false;                                ///< edges are as wide as what they carry is large
+  std::map<std::string, ModuleWords, std::less<>> words{};  ///< by path
+  size_t first = 0;                                         ///< only that many operators, in order; 0: all
 };
 
 struct Box {

@@ -21,8 +21,11 @@
 
 namespace graft {
 
-/// What one is doing: looking at a model, rewriting it, measuring it. Each has panels of its own.
-enum class Arrangement { Explore, Rewrite, Measure };
+/// What one is doing: looking at a model, rewriting it, measuring it, looking at what is compiled of it. Each has
+/// panels of its own.
+enum class Arrangement { Explore, Rewrite, Measure, Compile };
+inline constexpr Arrangement allArrangements[] = {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure,
+                                                  Arrangement::Compile};
 
 /// What panels share. The window owns it, and answers what panels ask. Settings are QSettings, as everywhere.
 class PanelContext : public QObject {

@@ -2,6 +2,8 @@
 
 #include "views/panels/captured/guards_panel.h"
 #include "views/panels/changes_panel.h"
+#include "views/panels/compile/code_panel.h"
+#include "views/panels/compile/kernels_panel.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/inspector.h"
@@ -15,8 +17,8 @@ namespace graft {
 
 const std::vector<PanelDescription>& panels() {
   static const std::vector<PanelDescription> all{
-      explorerPanel(), rulesPanel(),   libraryPanel(), inspectorPanel(), patternPanel(),
-      historyPanel(),  changesPanel(), runPanel(),     guardsPanel(),    sideBySidePanel(),
+      explorerPanel(), rulesPanel(), libraryPanel(), inspectorPanel(),  patternPanel(), historyPanel(),
+      changesPanel(),  runPanel(),   guardsPanel(),  sideBySidePanel(), kernelsPanel(), codePanel(),
   };
   return all;
 }

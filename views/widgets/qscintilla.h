@@ -8,6 +8,7 @@
 #include <Qsci/qsciapis.h>
 #include <Qsci/qscicommand.h>
 #include <Qsci/qscicommandset.h>
+#include <Qsci/qscilexercpp.h>
 #include <Qsci/qscilexerpython.h>
 #include <Qsci/qsciscintilla.h>
 #include <Qsci/qscistyle.h>

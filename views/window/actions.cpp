@@ -34,6 +34,7 @@ Actions::Actions(MainWindow& window) : QObject(&window), window_(window) {
   makeRulesMenu();
   makeViewMenu();
   makeRunMenu();
+  makeCompileMenu();
   makeHelpMenu();
   makeToolBar();
   for (QAction* a : aboutModels_) a->setEnabled(false);
@@ -180,7 +181,7 @@ void Actions::makeViewMenu() {
   int number = 0;
   for (const auto& [arrangement, text] :
        {std::pair{Arrangement::Explore, tr("&Explore")}, std::pair{Arrangement::Rewrite, tr("&Rewrite")},
-        std::pair{Arrangement::Measure, tr("&Measure")}}) {
+        std::pair{Arrangement::Measure, tr("&Measure")}, std::pair{Arrangement::Compile, tr("Com&pile")}}) {
     const QByteArray name = PanelDocks::nameOf(arrangement).toLatin1();
     QAction* a = add(view, {name.constData(), text, QStringLiteral("Ctrl+%1").arg(++number), name.constData(), false},
                      [this, arrangement = arrangement] { window_.arrange(arrangement); });
@@ -302,7 +303,7 @@ void Actions::makeToolBar() {
   bar->addAction(find("open"));
   bar->addSeparator();
   bar->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
-  for (const char* name : {"explore", "rewrite", "measure"}) bar->addAction(find(name));
+  for (const char* name : {"explore", "rewrite", "measure", "compile"}) bar->addAction(find(name));
   bar->addSeparator();
   for (const char* name : {"undo", "redo", "fit", "compare"}) {
     bar->addAction(find(name));

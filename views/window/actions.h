@@ -44,6 +44,7 @@ class Actions : public QObject {
   void addCanvasActions(QMenu* view);
   void addPanelActions(QMenu* view);
   void makeRunMenu();
+  void makeCompileMenu();  // compile/compile_actions.cpp
   void makeHelpMenu();
   void makeToolBar();
   void undoOrRedo(bool isUndo);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "views/document/compile/compilation.h"
 #include "views/document/graph_decode.h"
 #include "views/widgets/theme.h"
 
@@ -48,6 +49,63 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
   for (auto signal : {&Document::matchesChanged, &Document::currentRuleChanged, &Document::rulesChanged})
     connect(&document_, signal, this, &Comparison::refreshDecorations);
   connect(&document_, &Document::selectionChanged, this, &Comparison::refreshSelection);
+  connect(&document_.compilation(), &Compilation::currentChanged, this, [this] {
+    if (showsKernels_) refreshDecorations();
+  });
+}
+
+void Comparison::setShowingKernels(bool on) {
+  showsKernels_ = on;
+  refreshDecorations();
+}
+
+void Comparison::setGrouping(Grouping grouping) {
+  const bool was = grouping_.drawn != nullptr, is = grouping.drawn != nullptr;
+  if (!was && !is) return;
+  if (!was) moduleOptions_ = canvas_->viewOptions();
+  grouping_ = std::move(grouping);
+  following_ = true;
+  // A plan that has changed a little leaves open what is open.
+  ViewOptions options = is ? grouping_.options : moduleOptions_;
+  options.columns = canvas_->viewOptions().columns;
+  if (was && is) {
+    const ViewOptions& now = canvas_->viewOptions();
+    options.depth = now.depth;
+    options.opened = now.opened;
+    options.closed = now.closed;
+    canvas_->adoptViewOptions(options);
+  } else {
+    canvas_->setGraph(nullptr);
+    canvas_->setViewOptions(options);
+  }
+  before_->setGraph(nullptr);
+  following_ = false;
+  refresh();
+}
+
+void Comparison::compareFrom(int step) {
+  fromStep_ = step;
+  setComparing(true);
+}
+
+/// What is compared with, where nothing else is said.
+GraphRef Comparison::reference() const {
+  if (isGrouped() && grouping_.before) return grouping_.before;
+  if (!document_.otherPath().isEmpty() || fromStep_ <= 0 || fromStep_ > document_.history().lastStep())
+    return document_.original();
+  return document_.steps()[static_cast<size_t>(fromStep_)].graph;
+}
+
+/// The rewrites between what is compared.
+std::vector<RecordInfo> Comparison::records() const {
+  if (isGrouped() && grouping_.before) return {};
+  if (!document_.otherPath().isEmpty() || fromStep_ <= 0 || document_.subStep() >= 0) return document_.recordsToHere();
+  std::vector<RecordInfo> out;
+  for (int step = fromStep_ + 1; step <= document_.position(); ++step) {
+    const std::vector<RecordInfo>& more = document_.steps()[static_cast<size_t>(step)].records;
+    out.insert(out.end(), more.begin(), more.end());
+  }
+  return out;
 }
 
 void Comparison::showPair(Pair pair) {
@@ -61,6 +119,7 @@ void Comparison::showPair(Pair pair) {
 void Comparison::setComparing(bool on) {
   pair_ = {};
   comparing_ = on;
+  if (!on) fromStep_ = 0;
   Q_EMIT comparingChanged(on);
   refresh();
 }
@@ -125,8 +184,11 @@ void Comparison::refresh() {
   applyColumns();
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
-  before_->setGraph(!both ? nullptr : preview ? document_.graph() : isPair ? pair_.before : document_.original());
-  const GraphRef shown = preview ? document_.previewGraph() : isPair ? pair_.after : document_.graph();
+  before_->setGraph(!both ? nullptr : preview ? document_.graph() : isPair ? pair_.before : reference());
+  const GraphRef shown = preview       ? document_.previewGraph()
+                         : isPair      ? pair_.after
+                         : isGrouped() ? grouping_.drawn
+                                       : document_.graph();
   canvas_->setGraph(shown, [&](const QString& key) { return successor(key, shown); });
   following_ = false;
   const QString other = document_.otherPath();
@@ -135,13 +197,17 @@ void Comparison::refresh() {
   };
   const bool isCapture = !document_.capturedGraphs().isEmpty();
   const QString name = named(document_.path(), isCapture ? document_.method() : QString());
+  const bool isBeside = isGrouped() && !preview && !grouping_.beforeTitle.isEmpty();
   canvas_->setTitle(preview       ? tr("preview: not applied yet")
                     : !comparing_ ? QString()
+                    : isGrouped() ? grouping_.title
                     : areEqual()
                         ? (other.isEmpty() ? tr("now: identical") : tr("%1: identical but for weights").arg(name))
                     : other.isEmpty() ? tr("now")
                                       : name);
-  before_->setTitle(preview || other.isEmpty() ? tr("before") : named(other, document_.otherMethod()));
+  before_->setTitle(isBeside                     ? grouping_.beforeTitle
+                    : preview || other.isEmpty() ? tr("before")
+                                                 : named(other, document_.otherMethod()));
   if (isPair) {
     canvas_->setTitle(pair_.afterTitle);
     before_->setTitle(pair_.beforeTitle);
@@ -193,8 +259,7 @@ void Comparison::setOverlay(Overlay overlay) {
 void Comparison::refreshDecorations() {
   DecorationPair d;
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
-  if (both)
-    addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : document_.recordsToHere());
+  if (both) addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : records());
   if (overlay_ != Overlay::Kind) d.before.fades = d.after.fades = false;
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (overlay_ == Overlay::Time) {
@@ -207,6 +272,10 @@ void Comparison::refreshDecorations() {
   } else if (overlay_ == Overlay::Numbers) {
     addNumbers(d.after, numbers_);
     addNumbers(d.before, numbers_);
+  } else if (const KernelInfo* kernel = showsKernels_ ? document_.compilation().current() : nullptr; kernel && !both) {
+    addKernel(d.after, *kernel);
+  } else if (showsKernels_) {
+    // what rules match is another arrangement's
   } else if (rule && !both) {
     addMatches(d.after, *rule);
     d.after.stale = document_.ruleError().any();
@@ -222,7 +291,7 @@ void Comparison::refreshDecorations() {
 
 void Comparison::nextChange(int step) {
   QStringList names;
-  for (const RecordInfo& r : showsPair() ? pairRecords_ : document_.recordsToHere())
+  for (const RecordInfo& r : showsPair() ? pairRecords_ : records())
     names << (r.added.isEmpty() ? QString() : r.added.first());
   names.removeAll(QString());
   if (names.isEmpty())
@@ -236,13 +305,13 @@ void Comparison::nextChange(int step) {
 /// The name that stands for `key` in the other graph, by the rewrites' records.
 QString Comparison::counterpart(const QString& key, bool toAfter) const {
   if (showsPair()) return key;  // of two files or steps, nodes of one name
-  const GraphRef there = toAfter ? document_.graph() : document_.original();
+  const GraphRef there = toAfter ? document_.graph() : reference();
   if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
       key.startsWith(QLatin1Char('>')))
     return key;
   // The records come first: a rewrite may have given an added node the name of a removed one.
   if (document_.otherPath().isEmpty())
-    for (const RecordInfo& r : document_.recordsToHere()) {
+    for (const RecordInfo& r : records()) {
       const QStringList& own = toAfter ? r.removed : r.added;
       const QStringList& others = toAfter ? r.added : r.removed;
       if (own.contains(key) && !others.isEmpty()) return others.last();

@@ -28,6 +28,23 @@ class Comparison : public QSplitter {
   /// Colours nodes by numbers of the user's own.
   void showNumbers(NodeNumbers numbers);
   const NodeNumbers& numbers() const { return numbers_; }
+  /// The nodes of the kernel that is looked at wear the colours of its code.
+  void setShowingKernels(bool on);
+  /// A drawing of a graph's nodes in other containers.
+  struct Grouping {
+    GraphRef of;      ///< the graph whose place it takes, while the document shows that
+    GraphRef before;  ///< what it is compared with; null: what all is compared with
+    GraphRef drawn;
+    ViewOptions options;
+    QString title, beforeTitle;  ///< while it is compared
+  };
+  /// Without a drawing, graphs are drawn by their modules again.
+  void setGrouping(Grouping grouping);
+  bool isGrouped() const { return grouping_.drawn && grouping_.of == document_.graph(); }
+  /// Of the drawing by modules, behind a grouping too.
+  const ViewOptions& moduleOptions() const { return grouping_.drawn ? moduleOptions_ : canvas_->viewOptions(); }
+  /// Compares with the model behind that step from now on; 0: as it was opened.
+  void compareFrom(int step);
   /// Whether tall modules go on in another column while one drawing is shown.
   void setColumns(bool on);
   Overlay overlay() const { return overlay_; }
@@ -62,6 +79,8 @@ class Comparison : public QSplitter {
   void refreshSelection();
   void applyColumns();
   void showPreview();
+  std::vector<RecordInfo> records() const;
+  GraphRef reference() const;
   void followView(Canvas* from, Canvas* to);
   void followOptions(Canvas* from, Canvas* to);
   QString successor(const QString& key, const GraphRef& now) const;
@@ -75,7 +94,11 @@ class Comparison : public QSplitter {
   std::vector<RecordInfo> pairRecords_;
   bool comparing_ = false, columns_ = true;
   bool following_ = false;  ///< one canvas is being moved after the other
-  int changeAt_ = -1;       ///< of the changes, the one last gone to
+  bool showsKernels_ = false;
+  int fromStep_ = 0;
+  Grouping grouping_;
+  ViewOptions moduleOptions_;
+  int changeAt_ = -1;  ///< of the changes, the one last gone to
 };
 
 }  // namespace graft

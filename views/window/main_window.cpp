@@ -23,6 +23,7 @@
 #include "views/widgets/theme.h"
 #include "views/window/actions.h"
 #include "views/window/command_palette.h"
+#include "views/window/compile/compile_view.h"
 #include "views/window/failure_bar.h"
 #include "views/window/files/window_session.h"
 #include "views/window/outcome_card.h"
@@ -50,6 +51,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   files_ = new WindowFiles(*this, *document_, *panel<RuleEditor>(), *panel<RunPanel>());
   session_ = new WindowSession(*document_, context_->cut(), *comparison_, *docks_, *files_, this);
   actions_ = new Actions(*this);
+  compile_ = new CompileView(*this);
   connectDocument();
   connectCanvases();
   connectPanels();
@@ -191,6 +193,7 @@ void MainWindow::afterArranging(Arrangement arrangement) {
   if (arrangement == Arrangement::Explore) canvas()->setFocus();
   const bool compares = arrangement == Arrangement::Measure;
   if (compares != comparison_->isComparing()) setCompare(compares);
+  compile_->setShown(arrangement == Arrangement::Compile);
   if (tour_) QTimer::singleShot(0, tour_, &Tour::settle);  // once the panels have their places
 }
 
@@ -291,7 +294,7 @@ QJsonObject MainWindow::sessionState() const { return session_->state(); }
 void MainWindow::restoreSession(bool files) {
   if (!restoreGeometry(QSettings().value(QStringLiteral("geometry")).toByteArray())) fitScreen();
   const QJsonObject state = session_->restore(files);
-  arrange(static_cast<Arrangement>(std::clamp(state.value(QLatin1String("arrangement")).toInt(), 0, 2)));
+  arrange(static_cast<Arrangement>(std::clamp(state.value(QLatin1String("arrangement")).toInt(), 0, 3)));
 }
 
 /// A first window that does not fit a small screen fills it instead.

@@ -18,6 +18,7 @@ namespace graft {
 class Actions;
 class Breadcrumb;
 class CommandPalette;
+class CompileView;
 class DiffView;
 class FailureBar;
 class OutcomeCard;
@@ -76,6 +77,7 @@ class MainWindow : public QMainWindow {
   Capture& capture() { return context_->capture(); }
   TrainingCut& cut() { return context_->cut(); }
   CommandPalette* palette() { return palette_; }
+  CompileView& compileView() { return *compile_; }
   /// Null until it is asked for.
   Tour* tour() { return tour_; }
   QString statusText() const;
@@ -121,6 +123,7 @@ class MainWindow : public QMainWindow {
   StatusLine* status_;
   WindowFiles* files_;
   WindowSession* session_;
+  CompileView* compile_;
   Actions* actions_;
   Tour* tour_ = nullptr;
   QString shownPath_;           ///< the model that is shown, and which graph of its file

@@ -35,6 +35,11 @@ void addMatches(Decorations& d, const RuleInfo& rule) {
   }
 }
 
+void addKernel(Decorations& d, const KernelInfo& kernel) {
+  for (qsizetype i = 0; i < kernel.nodes.size(); ++i) d.pattern.insert(kernel.nodes[i], static_cast<int>(i));
+  d.countsMatches = false;
+}
+
 void addTimes(DecorationPair& d, const QJsonObject& run) {
   const QJsonObject times = run.value(QLatin1String("nodeTimes")).toObject();
   for (const auto& [side, one] : {std::pair{"original", &d.before}, std::pair{"rewritten", &d.after}}) {

@@ -5,6 +5,7 @@
 #include <QJsonObject>
 
 #include "views/canvas/canvas_scene.h"
+#include "views/document/compile/compile_plan.h"
 #include "views/document/document_info.h"
 #include "views/drawing/drawing.h"
 
@@ -22,6 +23,8 @@ struct DecorationPair {
 void addChanges(DecorationPair&, const std::vector<RecordInfo>&);
 /// The nodes that the rule matches, in the colours of its pattern.
 void addMatches(Decorations&, const RuleInfo&);
+/// The nodes that a kernel computes, in the colours of its code.
+void addKernel(Decorations&, const KernelInfo&);
 /// The time in each node, in microseconds, as the run measured it.
 void addTimes(DecorationPair&, const QJsonObject& run);
 /// The RMSE of each value inside against the original's; of a module the largest. Both canvases get the same: one looks

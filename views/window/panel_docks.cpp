@@ -8,7 +8,7 @@ namespace graft {
 namespace {
 
 /// Of the layout as QMainWindow saves it: another one's is not restored.
-constexpr int stateVersion = 2;
+constexpr int stateVersion = 3;
 
 QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); }
 
@@ -49,6 +49,8 @@ QString PanelDocks::nameOf(Arrangement arrangement) {
       return QStringLiteral("rewrite");
     case Arrangement::Measure:
       return QStringLiteral("measure");
+    case Arrangement::Compile:
+      return QStringLiteral("compile");
   }
   Q_UNREACHABLE();
 }
@@ -57,8 +59,7 @@ void PanelDocks::save() const { QSettings().setValue(settingOf(arrangement_), wi
 
 void PanelDocks::reset() {
   QSettings settings;
-  for (const Arrangement a : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure})
-    settings.remove(settingOf(a));
+  for (const Arrangement a : allArrangements) settings.remove(settingOf(a));
   window_.restoreState(firstState_, stateVersion);
   arrange(arrangement_);
 }

@@ -29,7 +29,7 @@ class PanelDocks : public QObject {
   }
 
   Arrangement arrangement() const { return arrangement_; }
-  /// "explore", "rewrite" or "measure".
+  /// "explore", "rewrite", "measure" or "compile".
   static QString nameOf(Arrangement arrangement);
   void arrange(Arrangement arrangement);
   /// Shows a panel, in the arrangement that it belongs to where a model is open; hides one that shows.

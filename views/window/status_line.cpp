@@ -124,7 +124,12 @@ void StatusLine::refreshJob() {
                                                 {QStringLiteral("rules/match"), tr("matching")},
                                                 {QStringLiteral("rules/apply"), tr("rewriting")},
                                                 {QStringLiteral("rules/explain"), tr("explaining")},
-                                                {QStringLiteral("node/weight"), tr("reading a weight")}};
+                                                {QStringLiteral("node/weight"), tr("reading a weight")},
+                                                {QStringLiteral("compile/plan"), tr("planning kernels")},
+                                                {QStringLiteral("compile/code"), tr("generating code")},
+                                                {QStringLiteral("compile/steer"), tr("planning kernels")},
+                                                {QStringLiteral("compile/edit"), tr("verifying a kernel")},
+                                                {QStringLiteral("compile/apply"), tr("putting kernels in place")}};
   const QString method = engine_.methodOf(id);
   const bool isOpening = method == QLatin1String("model/open") && document_.isOpening();
   jobLabel_->setText(isOpening             ? tr("reading %1").arg(document_.openingName())

@@ -9,8 +9,10 @@
 #include "core/base/suggest.h"
 #include "core/compile/codegen/cpp/cpp_code.h"
 #include "core/compile/codegen/cuda/cuda_code.h"
+#include "core/compile/fusion/fusion_nodes.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/compile/fusion/product_split.h"
+#include "core/compile/loops/marks.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
@@ -79,8 +81,13 @@ void write(GeneratedKernel& kernel, const Graph& group, CodeForm form) {
     writeCuda(kernel, std::move(*program), form);
     return;
   }
-  kernel.text = form == CodeForm::Loops ? loops::printProgram(*program)
-                                        : codegen::makeCppCode(*program, {.schedule = choice.schedule});
+  loops::MarkedText marked = loops::withoutMarks(
+      form == CodeForm::Loops ? loops::printProgram(*program, true)
+                              : codegen::makeCppCode(*program, {.schedule = choice.schedule}, true));
+  kernel.text = std::move(marked.text);
+  if (!choice.loops.empty()) return;  // what a person wrote was made for no node
+  for (const loops::OriginSpan& s : marked.spans)
+    kernel.spans.push_back({group.node(NodeId(s.origin - 1)).name, s.begin, s.end});
 }
 
 GeneratedKernel describe(const Graph& g, const FusionGroup& group) {
@@ -96,6 +103,8 @@ GeneratedKernel describe(const Graph& g, const FusionGroup& group) {
   for (const ValueId v : group.inputs) out.inputs.push_back(g.value(v).name);
   for (const ValueId v : group.outputs) out.outputs.push_back(g.value(v).name);
   out.bytes = group.bytes;
+  out.bytesWritten = group.bytesWritten;
+  out.microseconds = group.microseconds;
   out.bytesApart = group.bytesApart;
   out.savedMicroseconds = group.savedMicroseconds;
   out.choice = group.choice;
@@ -114,12 +123,65 @@ Result<std::pair<GeneratedKernel, Graph>> read(const Graph& g, const Node& node,
   kernel.choice = std::move(*choice);
   kernel.name = group->name;
   kernel.isInFile = true;
+  kernel.call = node.name;
   kernel.modules.emplace_back(g.scopeOf(node.id));
   if (const NodeId product = productOf(*group)) kernel.product = group->node(product).name;
   for (const NodeId n : group->order()) kernel.nodes.push_back(group->node(n).name);
-  for (const ValueId v : group->inputs()) kernel.inputs.push_back(group->value(v).name);
-  for (const Argument& r : group->returns()) kernel.outputs.push_back(group->value(r.valueId()).name);
+  for (const ValueId v : group->inputs()) {
+    kernel.inputs.push_back(group->value(v).name);
+    if (group->value(v).type.isTensor()) kernel.bytes += static_cast<size_t>(bytesOf(group->value(v).type));
+  }
+  for (const Argument& r : group->returns()) {
+    kernel.outputs.push_back(group->value(r.valueId()).name);
+    kernel.bytesWritten += static_cast<size_t>(bytesOf(group->value(r.valueId()).type));
+  }
+  kernel.bytes += kernel.bytesWritten;
   return std::pair(std::move(kernel), std::move(*group));
+}
+
+CallOrigin originOf(const Operator& op) {
+  if (op.name.starts_with("graft.")) return CallOrigin::HandWritten;
+  if (!op.name.starts_with("aten.")) return CallOrigin::User;
+  const OperatorFamily family = op.facts->family;
+  const bool isLibrarys = family == OperatorFamily::Product || family == OperatorFamily::Convolution;
+  return isLibrarys ? CallOrigin::Library : CallOrigin::Aten;
+}
+
+/// Whether the node does more than look at a value, hand it on, or say something of it.
+bool computes(const Graph& g, const Node& n, const FusionNode& f) {
+  if (f.role == FusionNode::Role::View || !n.op->hasSchema || n.op->name == kGeneratedOperator) return false;
+  if (n.op->is(OperatorFact::Structural | OperatorFact::MetadataOnly | OperatorFact::Guard | OperatorFact::View |
+               OperatorFact::Identity))
+    return false;
+  const Argument* training = n.findArgument("train");
+  if (n.op->is(OperatorFact::Dropout) && training && training->as<bool>() && !*training->as<bool>()) return false;
+  return std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) { return g.value(v).type.isTensor(); });
+}
+
+std::vector<SingleCall> singleCalls(const Graph& g, const FusionPlan& plan, const FusionOptions& options) {
+  std::vector<char> isInGroup(g.nodeBound());
+  for (const FusionGroup& group : plan.groups)
+    for (const NodeId n : group.computing) isInGroup[n.index] = 1;
+  const std::vector<FusionNode> nodes = fusionNodes(g, options);
+  std::vector<SingleCall> calls;
+  for (const NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    if (isInGroup[id.index] || !computes(g, n, nodes[id.index])) continue;
+    SingleCall call{.node = n.name, .op = n.op->name, .module = std::string(g.scopeOf(id)), .origin = originOf(*n.op)};
+    std::vector<ValueId> seen;
+    const auto read = [&](ValueId v) {
+      const Type& type = g.value(v).type;
+      if (!type.isTensor() || std::find(seen.begin(), seen.end(), v) != seen.end()) return;
+      seen.push_back(v);
+      call.bytesRead += static_cast<size_t>(bytesOf(type));
+    };
+    for (const Argument& a : n.args) a.forEachValue(read);
+    for (const auto& [name, a] : n.kwargs) a.forEachValue(read);
+    for (const ValueId v : n.outputs)
+      if (g.value(v).type.isTensor()) call.bytesWritten += static_cast<size_t>(bytesOf(g.value(v).type));
+    calls.push_back(std::move(call));
+  }
+  return calls;
 }
 
 void makeUnique(std::vector<GeneratedKernel>& kernels) {
@@ -129,6 +191,11 @@ void makeUnique(std::vector<GeneratedKernel>& kernels) {
 }
 
 }  // namespace
+
+std::string_view originName(CallOrigin origin) {
+  constexpr std::array<std::string_view, 4> names{"hand-written", "library", "aten", "user"};
+  return names[static_cast<size_t>(origin)];
+}
 
 std::string_view formName(CodeForm form) { return forms[static_cast<size_t>(form)]; }
 
@@ -151,13 +218,14 @@ Result<CodeReport> generatedCode(const Graph& g, const CodeRequest& request, con
     groups.push_back(std::move(read->second));
   }
   FusionOptions options = request.fusion;
-  if (request.isForGpu || isOnGpu(g) || request.form == CodeForm::Cuda || request.form == CodeForm::Ptx)
-    planForGpu(options);
+  report.isForGpu = request.isForGpu || isOnGpu(g) || request.form == CodeForm::Cuda || request.form == CodeForm::Ptx;
+  if (report.isForGpu) planForGpu(options);
   FusionPlan plan = planFusion(g, options);
   for (const FusionGroup& group : plan.groups) {
     report.kernels.push_back(describe(g, group));
     groups.push_back(groupGraph(g, group));
   }
+  report.calls = singleCalls(g, plan, options);
   report.steering = steeringFor(g, plan);
   report.decisions = std::move(plan.decisions);
   report.unapplied = std::move(plan.unapplied);

@@ -30,9 +30,15 @@ struct CodeRequest {
 
 /// Microseconds in a run of the model.
 struct KernelTimes {
-  double operators = 0;             ///< of the operators one by one
+  double operators = 0;             ///< of the operators one by one; 0 where the model calls the kernel already
   double kernel = 0;                ///< of the kernel as it is chosen
   std::optional<double> generated;  ///< where something is chosen: of the kernel without that
+};
+
+/// Characters [begin, end) of a kernel's text, which compute a node or a part of it.
+struct NodeSpan {
+  std::string node;
+  size_t begin = 0, end = 0;
 };
 
 struct GeneratedKernel {
@@ -41,18 +47,50 @@ struct GeneratedKernel {
   std::vector<std::string> computing;  ///< those of its nodes that are no views: what a plan names it by
   std::string product;                 ///< the matrix product that it begins with; "": none
   bool isInFile = false;               ///< the model calls it already: graft::generated
+  std::string call;                    ///< then the node that does
   size_t bytes = 0;                    ///< that it reads and writes
+  size_t bytesWritten = 0;             ///< of these
   size_t bytesApart = 0;               ///< that its operators read and write one by one
   double savedMicroseconds = 0;        ///< predicted
+  double microseconds = 0;             ///< that it takes, predicted
   KernelChoice choice;                 ///< what a person has chosen for it
   std::optional<KernelTimes> measured;
-  std::string text;     ///< in the form asked for
-  std::string problem;  ///< why it has no text in that form; then it runs as ATen operators
+  std::string text;             ///< in the form asked for
+  std::vector<NodeSpan> spans;  ///< of a text in loops or C++ that nobody has edited: in order, apart from each other
+  std::string problem;          ///< why it has no text in that form; then it runs as ATen operators
+};
+
+/// Who wrote what an operator runs.
+enum class CallOrigin : uint8_t {
+  HandWritten,  ///< Graft's own operators
+  Library,      ///< matrix products and convolutions, which PyTorch hands to a library
+  Aten,
+  User,  ///< of a library of the user's
+};
+/// "hand-written", "library", "aten", "user".
+std::string_view originName(CallOrigin);
+
+/// An operator that runs by itself, in no generated kernel.
+struct SingleCall {
+  std::string node, op, module;
+  CallOrigin origin = CallOrigin::Aten;
+  size_t bytesRead = 0, bytesWritten = 0;  ///< each tensor once, as far as shapes are known
+  std::optional<double> microseconds;      ///< measured
+};
+
+/// Of a run of the model, in microseconds, all nodes together.
+struct ModelTimes {
+  double operators = 0;  ///< as the model is
+  double kernels = 0;    ///< with the kernels in place
+  double bandwidth = 0;  ///< bytes read and written a microsecond, as far as copying reaches
 };
 
 struct CodeReport {
   CodeForm form = CodeForm::Groups;
+  bool isForGpu = false;  ///< planned by a GPU's prices
   std::vector<GeneratedKernel> kernels;
+  std::vector<SingleCall> calls;  ///< all else that computes, in order
+  std::optional<ModelTimes> measured;
   std::vector<FusionDecision> decisions;   ///< of a model that is not fused yet
   std::vector<NotFused> notFused;          ///< likewise
   std::vector<SteeringProblem> unapplied;  ///< what the steering wants and cannot have

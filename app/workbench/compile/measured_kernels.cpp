@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "app/workbench/compile/memory_bandwidth.h"
 #include "app/workbench/profile.h"
 #include "core/torch/executor.h"
 #include "matcher/passes/passes.h"
@@ -26,7 +27,13 @@ Result<Times> nodeTimes(const Graph& g, const TensorSet& inputs, const Job& job)
   return out;
 }
 
-/// The time of each kernel, by the names of nodes that it takes the place of.
+double sumOf(const Times& times) {
+  double sum = 0;
+  for (const auto& [node, time] : times) sum += time;
+  return sum;
+}
+
+/// The time of each kernel, by the names of nodes that it takes the place of; "": of the whole model.
 Result<Times> kernelTimes(Graph g, const FusionOptions& options, const TensorSet& inputs, const Semantics& semantics,
                           const Job& job) {
   Recipe recipe;
@@ -36,7 +43,7 @@ Result<Times> kernelTimes(Graph g, const FusionOptions& options, const TensorSet
   if (!run) return run.error();
   const auto times = nodeTimes(g, inputs, job);
   if (!times) return times.error();
-  Times out;
+  Times out{{"", sumOf(*times)}};
   for (const StepRun& step : run->steps)
     for (const Record& record : step.records) {
       double sum = 0;
@@ -92,11 +99,14 @@ Status measureKernels(const Graph& g, const FusionOptions& options, const Tensor
   Times standing;  // by node: the kernel that computes it now, or its own
   for (const auto& [node, time] : *before) standing[node] = time;
   std::unordered_map<std::string, const GeneratedKernel*> kernelOf;
+  report.measured = {sumOf(*before), after->at(""), memoryBandwidth(0)};
+  for (SingleCall& call : report.calls) call.microseconds = timeOf(*before, {call.node});
   for (GeneratedKernel& k : report.kernels) {
-    const std::optional<double> time = k.isInFile ? std::nullopt : timeOf(*after, k.nodes);
+    const std::optional<double> time = k.isInFile ? timeOf(*before, {k.call}) : timeOf(*after, k.nodes);
     if (!time) continue;
     KernelTimes& measured = k.measured.emplace();
     measured.kernel = *time;
+    if (k.isInFile) continue;
     if (plain && !k.choice.isEmpty()) measured.generated = timeOf(*plain, k.nodes);
     for (const std::string& node : k.nodes) {
       kernelOf.emplace(node, &k);

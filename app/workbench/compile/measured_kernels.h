@@ -16,8 +16,8 @@ namespace graft::workbench {
 /// The step fuse() of a recipe, with these options.
 Step fuseStep(const FusionOptions&);
 
-/// Adds what was measured to the report of the same options: to each kernel that is not in the model's file yet, and to
-/// the decisions about them. Nothing is verified. On the CPU.
+/// Adds what was measured to the report of the same options: to each kernel and each call, and to the decisions.
+/// Nothing is verified. On the CPU.
 Status measureKernels(const Graph&, const FusionOptions&, const TensorSet& inputs, const Semantics&, CodeReport&,
                       const Job& = {});
 

@@ -18,6 +18,7 @@ constexpr int64_t kShortestPiece = 8;
 ExprId mapExpression(loops::Program& program, loops::Simplifier& simplifier, ExprId id,
                      std::unordered_map<ExprId, ExprId>& done, const std::function<ExprId(const Expr&)>& leaf) {
   if (const auto at = done.find(id); at != done.end()) return at->second;
+  const loops::ExprPool::MadeFor origin(program.expressions, program.expressions.origin(id));
   Expr e = program.expressions[id];
   ExprId result = leaf(e);
   if (!result) {

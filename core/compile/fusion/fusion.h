@@ -51,7 +51,9 @@ struct FusionGroup {
   std::vector<ValueId> inputs;    ///< tensors, then numbers, in the order of their first use
   std::vector<ValueId> outputs;
   size_t bytes = 0;              ///< that its kernel reads and writes
+  size_t bytesWritten = 0;       ///< of these
   size_t bytesApart = 0;         ///< that its operators read and write one by one
+  double microseconds = 0;       ///< that its kernel takes, predicted
   double savedMicroseconds = 0;  ///< predicted
   KernelChoice choice;           ///< what the steering says of its kernel
   std::string choiceEntry;       ///< where it says so: "kernels[0]"

@@ -91,9 +91,11 @@ FusionGroup FusionPlanner::describe(uint32_t ai, uint32_t bi) const {
     for (const ValueId v : n.outputs) {
       if (!isReadOutside(v, ai, bi)) continue;
       out.outputs.push_back(v);
-      out.bytes += static_cast<size_t>(bytesOf(g_.value(v).type));
+      out.bytesWritten += static_cast<size_t>(bytesOf(g_.value(v).type));
     }
   }
+  out.bytes += out.bytesWritten;
+  out.microseconds = options_.prices.call + microsecondsOfBytes(options_.prices, static_cast<double>(out.bytes));
   out.inputs.insert(out.inputs.end(), numbers.begin(), numbers.end());
   const double fewer = static_cast<double>(out.bytesApart) - static_cast<double>(out.bytes);
   out.savedMicroseconds = (calls - 1) * options_.prices.call + microsecondsOfBytes(options_.prices, fewer);

@@ -74,7 +74,12 @@ size_t ExprPool::Hash::operator()(const Expr& e) const {
 
 ExprId ExprPool::add(Expr e) {
   const auto [at, isNew] = ids_.try_emplace(e, ExprId(static_cast<uint32_t>(nodes_.size())));
-  if (isNew) nodes_.push_back(std::move(e));
+  if (isNew) {
+    nodes_.push_back(std::move(e));
+    origins_.push_back(origin_);
+  } else if (origins_[at->second.index] == 0) {
+    origins_[at->second.index] = origin_;
+  }
   return at->second;
 }
 

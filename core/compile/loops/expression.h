@@ -15,6 +15,7 @@
 #include <span>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "core/base/id.h"
@@ -141,6 +142,22 @@ class ExprPool {
   /// The expression as it is, found again where it exists. Operands come before it.
   ExprId add(Expr);
 
+  /// What an expression was made for: a number that whoever made it chose; 0: nobody said. It is no part of what the
+  /// expression is: equal ones are one, which keeps its first origin.
+  uint32_t origin(ExprId id) const { return origins_[id.index]; }
+  /// What is added while it lives has this origin.
+  class MadeFor {
+   public:
+    MadeFor(ExprPool& pool, uint32_t origin) : pool_(pool), before_(std::exchange(pool.origin_, origin)) {}
+    ~MadeFor() { pool_.origin_ = before_; }
+    MadeFor(const MadeFor&) = delete;
+    MadeFor& operator=(const MadeFor&) = delete;
+
+   private:
+    ExprPool& pool_;
+    uint32_t before_;
+  };
+
   ExprId integer(int64_t value) { return number(DType::Int64, value); }
   ExprId boolean(bool value) { return number(DType::Bool, static_cast<int64_t>(value)); }
   ExprId number(DType, double value);
@@ -165,6 +182,8 @@ class ExprPool {
     size_t operator()(const Expr&) const;
   };
   std::vector<Expr> nodes_;
+  std::vector<uint32_t> origins_;
+  uint32_t origin_ = 0;  ///< of what is added now
   std::unordered_map<Expr, ExprId, Hash> ids_;
 };
 

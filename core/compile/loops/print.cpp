@@ -4,6 +4,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/compile/loops/marks.h"
 #include "core/compile/loops/reachable.h"
 #include "core/compile/loops/spelling.h"
 #include "core/compile/loops/text.h"
@@ -17,7 +18,8 @@ constexpr size_t kDeepestPart = 40;
 
 class Printer {
  public:
-  explicit Printer(const Program& program) : program_(program), pool_(program.expressions) {
+  explicit Printer(const Program& program, bool hasMarks = false)
+      : program_(program), pool_(program.expressions), hasMarks_(hasMarks) {
     for (const Size& s : program_.sizes) sizes_.push_back(unusedName(s.name));
     for (const Range& r : program_.ranges) ranges_.push_back(unusedName(r.name));
     for (const Buffer& b : program_.buffers) buffers_.push_back(unusedName(b.name));
@@ -194,6 +196,11 @@ class Printer {
   }
 
   std::string text(ExprId id, Precedence around) {
+    const bool isMarked = hasMarks_ && usesNames_ && operandCount(pool_[id].op) > 0;
+    return marked(plainText(id, around), isMarked ? pool_.origin(id) : 0);
+  }
+
+  std::string plainText(ExprId id, Precedence around) {
     if (const auto part = parts_.find(id); usesNames_ && part != parts_.end() && !part->second.name.empty())
       return part->second.name;
     const Expr& e = pool_[id];
@@ -247,11 +254,12 @@ class Printer {
   std::unordered_set<ExprId> visited_;
   int named_ = 0;
   bool usesNames_ = true;
+  bool hasMarks_;
 };
 
 }  // namespace
 
-std::string printProgram(const Program& program) { return Printer(program).program(); }
+std::string printProgram(const Program& program, bool hasMarks) { return Printer(program, hasMarks).program(); }
 std::string printExpression(const Program& program, ExprId id) { return Printer(program).one(id); }
 
 }  // namespace graft::loops

@@ -387,6 +387,7 @@ ExprId Simplifier::rebuilt(const Expr& e) {
 template <class Leaf>
 ExprId Simplifier::rewrite(ExprId root, std::unordered_map<ExprId, ExprId>& done, const Leaf& leaf) {
   for (const ExprId id : partsInOrder(program_.expressions, root, [&](ExprId part) { return done.contains(part); })) {
+    const ExprPool::MadeFor origin(program_.expressions, program_.expressions.origin(id));
     Expr e = program_.expressions[id];
     for (ExprId& o : e.operands) o = done.at(o);
     for (RangeId& r : e.ranges) {

@@ -15,7 +15,8 @@ namespace graft::loops {
 /// The version in the first line. A later one is refused with a sentence.
 constexpr int kProgramVersion = 1;
 
-std::string printProgram(const Program&);
+/// `hasMarks`: with the origins of expressions, as marks.h writes them.
+std::string printProgram(const Program&, bool hasMarks = false);
 /// One expression, as the text of its program spells it.
 std::string printExpression(const Program&, ExprId);
 /// BadInput with line and column where the text is no program, or one that verify() refuses. Text may come from

@@ -60,7 +60,8 @@ Traits traitsOf(const Graph&, const Node&);
 /// and the graph's integer inputs, in the order in which they first appear, inputs before nodes; a size is named as the
 /// symbol or the value is, as far as programs spell such names. Its outputs are the graph's returns, in order. BadInput
 /// where a node has no lowering, or a type is not known. Types that contradict their operators are refused here or by
-/// loops::verify(), which every program has yet to pass.
+/// loops::verify(), which every program has yet to pass. The origin of an expression is the index of the NodeId that it
+/// is computed for, and 1.
 ///
 /// `strides`: of each of the graph's tensors, in order, as a call has them; without them, tensors lie row by row. They
 /// decide in which order the program goes over elements, and nothing that it computes: it is right for all strides.

@@ -212,6 +212,7 @@ void Lowering::lowerNode(const Node& node, Traits* traits) {
   Traits own;
   Traits& t = traits ? *traits : own;
   t.kind = entry->kind;
+  origin_ = node.id.index + 1;
   Call call{*this, node, t};
   entry->build(call);
   t.takesRowsApart = hasParts_;
@@ -220,6 +221,7 @@ void Lowering::lowerNode(const Node& node, Traits* traits) {
 // Tensors -----------------------------------------------------------------------------------------------------------
 
 TensorId Lowering::add(Tensor t) {
+  if (t.form != Tensor::Form::Input) t.origin = origin_;
   values_.push_back(std::move(t));
   return TensorId(static_cast<uint32_t>(values_.size() - 1));
 }
@@ -428,6 +430,7 @@ ExprId Lowering::definition(TensorId t, const Index& i) {
   const Key key{t, i};
   if (const auto it = elements_.find(key); it != elements_.end()) return it->second;
   const auto element = values_[t.index].element;  // a copy: computing may add tensors
+  const loops::ExprPool::MadeFor origin(pool(), values_[t.index].origin);
   const ExprId e = element(i);
   elements_.emplace(key, e);
   return e;

@@ -57,6 +57,7 @@ struct Tensor {
   ReduceKind scanKind = ReduceKind::Sum;
   loops::BufferId buffer = {};  ///< Input: the input. Otherwise the whole tensor, once somebody asked for it
   bool isNumber = false;        ///< a plain number, which promotes dtypes less than a tensor
+  uint32_t origin = 0;          ///< of its expressions: the number of the node that it was made for; add() sets it
   /// The dimension along which neighbours lie side by side, where the call says so. Only speed may depend on it.
   std::optional<size_t> fastest = {};
 };
@@ -170,6 +171,7 @@ class Lowering {
   std::string sizeName(const std::string& wish) const;
 
   bool hasParts_ = false;
+  uint32_t origin_ = 0;  ///< of the node that is lowered now
   std::vector<Tensor> values_;
   std::unordered_map<ValueId, TensorId> tensors_;
   std::unordered_map<ValueId, ExprId> integers_;

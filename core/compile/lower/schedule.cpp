@@ -496,6 +496,7 @@ class Scheduler {
       store.index = t.domain.index;
       for (const RangeId r : t.domain.ranges)
         if (!nest.outer.contains(r)) store.ranges.push_back(r);
+      const loops::ExprPool::MadeFor origin(l_.pool(), l_.pool().origin(values[k]));
       store.value = l_.pool().cast(rewrite(values[k], nest), l_.program.buffer(t.buffer).dtype);
       if (isDirectScan(t)) setScan(store, t.tensor, t.domain.index);
       out.stores.push_back(std::move(store));
@@ -597,6 +598,7 @@ class Scheduler {
   /// The expression with the nest's decisions in place of loads of whole tensors.
   ExprId rewrite(ExprId id, NestState& nest) {
     if (const auto it = nest.rewritten.find(id); it != nest.rewritten.end()) return it->second;
+    const loops::ExprPool::MadeFor origin(l_.pool(), l_.pool().origin(id));
     Expr e = l_.pool()[id];
     ExprId out;
     const TensorId t = e.op == Op::Load ? l_.tensorOfBuffer(e.buffer()) : TensorId();

@@ -94,6 +94,7 @@ class Tidier {
     for (ExprId& o : e.operands) o = expression(o);
     if (e.op == Op::Load) e.index = buffer(e.buffer()).index;
     if (e.op == Op::Range) e.index = range(e.range(), 'r').index;
+    const loops::ExprPool::MadeFor origin(to_.expressions, from_.expressions.origin(id));
     const ExprId made = to_.expressions.add(std::move(e));
     expressions_.emplace(id, made);
     return made;

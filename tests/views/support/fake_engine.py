@@ -20,6 +20,8 @@ import sys
 import threading
 import time
 
+import fake_compile
+
 
 def tensor(*shape, dtype="f32"):
     return f"{dtype}[{','.join(map(str, shape))}]"
@@ -458,6 +460,8 @@ class Engine:
                 self.add_step(d, graph, new, inside)
             return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": back, "verdicts": verdicts, "steps": steps, "ms": 12.25,
                     "nodesBefore": before, "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+        if method.startswith("compile/"):
+            return self.compile(method, d, params, ident)
         if method == "model/optimize":
             return self.optimize(d, graph, params, ident)
         if method == "model/undoTo":
@@ -506,6 +510,46 @@ class Engine:
                     "memory": {"original": {"weights": 200000, "intermediates": 50000}, "rewritten": {"weights": 200000, "intermediates": 20000}},
                     "nodeTimes": {"original": times(before), "rewritten": times(graph)}}
         raise Failure(f"there is no method {method}")
+
+    def compile(self, method, d, params, ident):
+        graph, steering = d["shown"], d.setdefault("steering", {})
+        if params.get("measure"):
+            for i in range(5):
+                if ident in self.cancelled:
+                    raise Failure("cancelled")
+                self.send({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": ident, "what": "timing", "done": i, "total": 5}})
+                time.sleep(float(os.environ.get("FAKE_ENGINE_STEP", "0.005")))
+        try:
+            if method == "compile/code":
+                return fake_compile.code(graph, steering, params, d["revision"])
+            if method == "compile/edit":
+                return fake_compile.edit(graph, steering, params, d["revision"])
+            if method == "compile/apply":
+                if "text" in params:
+                    steering = d["steering"] = fake_compile.parse(params["text"])
+                verify = params.get("verify", True)
+                new, records = fake_compile.apply(graph, steering, verify)
+                verdicts = {"verified": len(records) if verify else 0, "measured": 0, "unverified": 0 if verify else len(records), "rolledBack": 0}
+                if not verify:
+                    verdicts["why"] = "verification is switched off"
+                d["snapshots"] = d["snapshots"][:d["position"]] + [graph, new]
+                d["position"] += 1
+                d["inside"][d["position"]] = [new]
+                d["shown"] = new
+                d["revision"] += 1
+                steps = [{"name": "fuse", "isRule": True, "rewrites": len(records), "ms": 1.5, "refused": [], "rolledBack": [], "records": records}]
+                return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": [], "verdicts": verdicts, "steps": steps,
+                        "ms": 12.25, "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
+            if method == "compile/steer":
+                steering = fake_compile.steer(steering, params)
+            out = fake_compile.plan(graph, steering, d["revision"], params.get("measure", False))
+            d["steering"] = steering
+            if "save" in params:
+                with open(params["save"], "w") as f:
+                    f.write(out["plan"])
+            return out
+        except (fake_compile.Failure, OSError) as e:
+            raise Failure(str(e))
 
     def answer(self, message):
         try:

@@ -103,6 +103,17 @@ def recorded_shapes():
         for exchange in json.loads(path.read_text()):
             if "result" in exchange:
                 shapes.setdefault(exchange["method"], Shape()).add(exchange["result"])
+    # One writer makes all plans of kernels: what one answer has may stand in the others.
+    plans = shapes["compile/plan"]
+    edits = shapes["compile/edit"]
+    for path in TRANSCRIPTS.glob("compile_*.json"):
+        for exchange in json.loads(path.read_text()):
+            if exchange["method"] == "compile/steer" and "result" in exchange:
+                plans.add(exchange["result"])
+            if exchange["method"] == "compile/edit" and "result" in exchange:
+                plans.add(exchange["result"]["kernels"])
+    shapes["compile/steer"] = plans
+    edits.fields["kernels"] = (plans, edits.fields["kernels"][1])
     return shapes
 
 
@@ -153,6 +164,17 @@ class FakeEngine(unittest.TestCase):
         self.ask("node/weight", document=document, name="encoder_layer_0_dense_weight")
         self.ask("model/run", document=document, seconds=0.1)
         self.ask("model/sideBySide", document=document, models=[{"step": 0, "name": "opened"}, {"document": other, "step": 0, "name": "other"}])
+        self.ask("model/undoTo", document=document, step=0)
+        for measure in (False, True):
+            self.ask("compile/plan", document=document, measure=measure)
+        self.ask("compile/steer", document=document, add={"apart": [["div", "add"]], "merge": [["matmul", "div"]]})
+        self.ask("compile/steer", document=document, text='{"fusion": 1}')
+        for form in ("loops", "cpp", "cuda"):
+            self.ask("compile/code", document=document, kernel="0", **{"as": form})
+        for loops in ("loops 1", "wrong", "syntax error"):
+            self.ask("compile/edit", document=document, kernel="0", loops=loops, measure=True)
+        self.ask("compile/apply", document=document, verify=True)
+        self.ask("compile/plan", document=document, measure=True)
         self.ask("model/export", document=document, path=str(self.folder / "out.pt"))
         self.ask("model/close", document=other)
         capture = self.folder / "broken.fx"
@@ -166,7 +188,7 @@ class FakeEngine(unittest.TestCase):
 
     def test_answers_are_shaped_like_the_recorded_ones(self):
         self.converse()
-        called = set(re.findall(r'"((?:model|rules|node|captured|training)/\w+|initialize)"', "\n".join(p.read_text() for p in (SOURCE / "views").rglob("*.cpp"))))
+        called = set(re.findall(r'"((?:model|rules|node|captured|training|compile)/\w+|initialize)"', "\n".join(p.read_text() for p in (SOURCE / "views").rglob("*.cpp"))))
         self.assertEqual(called - self.shapes.keys(), set(), "methods that the window calls and this test does not")
         self.assertEqual(self.shapes.keys() - self.real.keys(), set(), "methods without a transcript")
         found = [lie for method, shape in sorted(self.shapes.items()) for lie in lies(shape, self.real[method], self.read, method)]

@@ -611,7 +611,7 @@ class ConventionsTest : public test::WindowFixture {
   void theToolBarFitsASmallWindow() {
     open();
     window_->resize(1024, 700);
-    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+    for (const Arrangement arrangement : allArrangements) {
       window_->arrange(arrangement);
       QTest::qWait(50);
       QCOMPARE(window_->size(), QSize(1024, 700));

@@ -13,6 +13,8 @@
 
 #include "tests/views/support/pulse.h"
 #include "tests/views/support/window_fixture.h"
+#include "views/panels/compile/code_panel.h"
+#include "views/panels/compile/kernels_panel.h"
 #include "views/panels/rules/why_not_panel.h"
 #include "views/panels/run/run_panel.h"
 #include "views/widgets/qscintilla.h"
@@ -100,6 +102,54 @@ class RealEngineTest : public test::WindowFixture {
   }
   void init() { forget(); }
   void cleanup() { window_.reset(); }
+
+  void kernelsArePlannedSteeredEditedAndPutInPlace() {
+    openModel(real());
+    Compilation& compilation = document().compilation();
+    const auto isReady = [&] { return compilation.isKnown() && !compilation.isBusy(); };
+    window_->arrange(Arrangement::Compile);
+    QTRY_VERIFY_WITH_TIMEOUT(isReady(), 60000);
+    QCOMPARE(compilation.plan().generatedCount(), layers);  // tanh, relu and relu of each
+    QCOMPARE(compilation.plan().kernelOf(QStringLiteral("product_0"))->origin, KernelOrigin::Library);
+    // Loops and C++ say which part computes which node.
+    compilation.setCurrent(compilation.plan().kernelOf(QStringLiteral("tanh_0"))->name);
+    auto* code = window_->panel<CodePanel>();
+    for (CodeText* text : {code->loops(), code->code(CodePanel::Cpp)}) {
+      QTRY_VERIFY_WITH_TIMEOUT(!text->linesOf(QStringLiteral("tanh_0")).isEmpty(), 20000);
+      const int byte = static_cast<int>(text->text().toUtf8().indexOf("tanh(product_0"));
+      QVERIFY2(byte > 0, qPrintable(text->text()));
+      QCOMPARE(text->nodeAt(byte), QStringLiteral("tanh_0"));
+    }
+    compilation.measure();
+    QTRY_VERIFY_WITH_TIMEOUT(isReady() && compilation.plan().isMeasured(), 60000);
+    const KernelInfo measured = *compilation.current();
+    QVERIFY(measured.measured > 0 && measured.operators > 0 && compilation.plan().share(measured) > 0);
+    // Loops that compute something else are refused at the place that differs; those that are right are kept.
+    const QString generated = code->loops()->text();
+    code->editLoops()->click();
+    code->loops()->setText(QString(generated).replace(QStringLiteral("tanh("), QStringLiteral("sin(")));
+    code->keep()->click();
+    QTRY_VERIFY_WITH_TIMEOUT(code->outcome().startsWith(QStringLiteral("Refused: it computes something else")), 60000);
+    const int line = code->loops()->lineStoring(QStringLiteral("again_0"));
+    QVERIFY2(code->loops()->annotation(line).startsWith(QStringLiteral("again_0[")), qPrintable(code->outcome()));
+    code->loops()->setText(generated);
+    code->keep()->click();
+    QTRY_VERIFY_WITH_TIMEOUT(code->outcome().startsWith(QStringLiteral("Verified and kept")), 60000);
+    QCOMPARE(compilation.current()->origin, KernelOrigin::Edited);
+    compilation.undo();
+    QTRY_VERIFY_WITH_TIMEOUT(isReady() && compilation.current()->origin == KernelOrigin::Generated, 20000);
+    compilation.keepApart({QStringLiteral("tanh_0"), QStringLiteral("relu_0")});
+    QTRY_VERIFY_WITH_TIMEOUT(isReady() && compilation.isSteered(), 20000);
+    QVERIFY(!compilation.plan().kernelOf(QStringLiteral("tanh_0"))->isGenerated());
+    compilation.apply();
+    QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 120000);
+    QVERIFY2(document().steps()[1].verification.contains(QStringLiteral("verified")),
+             qPrintable(document().steps()[1].verification));
+    QVERIFY(document().graph()->findNode("tanh_0") && !document().graph()->findNode("tanh_1"));
+    QTRY_VERIFY_WITH_TIMEOUT(isReady(), 20000);
+    QCOMPARE(compilation.plan().generatedCount(), layers);
+    QVERIFY(compilation.plan().kernels.back().isInPlace);
+  }
 
   void theEditOfANearMissFixesTheRule() {
     openModel(real());

@@ -1,7 +1,7 @@
 // screenshots [OPTIONS] FOLDER ENGINE... -- MODEL RULES [INPUTS]: the window's pictures for README and docs, made with
-// the given engine; with --measure only those of a run. --size and --theme are for looking at other windows. INPUTS is
-// a file of tensors or a line of specifications. Waits for each state instead of sleeping; says which one did not come,
-// and ends with 1.
+// the given engine; with --measure only those of a run, with --compile only those of kernels. --size and --theme are
+// for looking at other windows. INPUTS is a file of tensors or a line of specifications. Waits for each state instead
+// of sleeping; says which one did not come, and ends with 1.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
@@ -13,6 +13,8 @@
 #include <functional>
 
 #include "views/canvas/canvas.h"
+#include "views/panels/compile/code_panel.h"
+#include "views/panels/compile/kernels_panel.h"
 #include "views/panels/diff_view.h"
 #include "views/panels/inspector.h"
 #include "views/panels/rules/library_panel.h"
@@ -22,6 +24,7 @@
 #include "views/panels/run/run_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/command_palette.h"
+#include "views/window/compile/compile_view.h"
 #include "views/window/main_window.h"
 
 using namespace graft;
@@ -152,6 +155,41 @@ class Photographer {
     return true;
   }
 
+  /// The kernels that Graft would generate, measured: the one of most nodes as loops and code, and the drawing by
+  /// kernels.
+  bool compile() {
+    Compilation& compilation = document_.compilation();
+    window_.arrange(Arrangement::Compile);
+    const auto isReady = [&] { return compilation.isKnown() && !compilation.isBusy(); };
+    if (!until("the plan of kernels", isReady, 120000)) return false;
+    compilation.measure();
+    if (!until(
+            "times of kernels", [&] { return isReady() && compilation.plan().isMeasured(); }, 300000))
+      return false;
+    const KernelInfo* most = nullptr;
+    for (const KernelInfo& k : compilation.plan().kernels)
+      if (k.isGenerated() && (!most || k.inside.size() > most->inside.size())) most = &k;
+    if (!most) return true;  // there is nothing to show
+    const QString kernel = most->name;
+    auto* panel = window_.panel<KernelsPanel>();
+    panel->table()->setCurrentItem(panel->table()->row(kernel));
+    until("the code",
+          [&] { return window_.panel<CodePanel>()->code(CodePanel::Cpp)->text().contains(QLatin1String("int run(")); });
+    shoot("compile");
+    window_.compileView().setByKernels(true);
+    panel->showTab(KernelsPanel::Between);
+    if (auto* pairs = panel->pairs()->tree(); pairs->topLevelItemCount() > 0)
+      pairs->setCurrentItem(pairs->topLevelItem(0));
+    shoot("kernels");
+    panel->showTab(KernelsPanel::Timeline);
+    window_.panel<CodePanel>()->showTab(CodePanel::Python);
+    shoot("kernels_timeline");
+    panel->showTab(KernelsPanel::Kernels);
+    window_.panel<CodePanel>()->showTab(CodePanel::Cpp);
+    window_.compileView().setByKernels(false);
+    return true;
+  }
+
   void rewriteDark() {
     window_.setTheme(Theme::Dark);
     window_.arrange(Arrangement::Rewrite);
@@ -267,9 +305,9 @@ int main(int argc, char** argv) {
                            recipe = option("recipe", "Of the rules; the first by default", ""),
                            seconds = option("seconds", "How long to measure", "4"),
                            size = option("size", "Of the window", "1440x900"),
-                           theme = option("theme", "light or dark", "light"),
-                           capture = option("capture", "A training step of graft_fx.capture, for its picture", "");
-  parser.addOptions({measure, device, dtype, recipe, seconds, size, theme, capture});
+                           theme = option("theme", "light or dark", "light");
+  const QCommandLineOption compile(QStringLiteral("compile"), QStringLiteral("Only the pictures of kernels"));
+  parser.addOptions({measure, compile, device, dtype, recipe, seconds, size, theme});
   if (split < 0 || words.size() < split + 3 || !parser.parse(words.mid(0, split)) ||
       parser.positionalArguments().size() < 2)
     return std::fprintf(stderr,
@@ -298,13 +336,14 @@ int main(int argc, char** argv) {
   window.show();
   Photographer p(window, wanted);
   if (!p.welcome() || !p.open()) return 1;
+  if (parser.isSet(compile)) return p.compile() && !p.failed() ? 0 : 1;
   if (parser.isSet(measure)) return p.rules() && p.apply() && p.measure() && !p.failed() ? 0 : 1;
   p.explore();
   if (!p.rules()) return 1;
   p.rewrite();
   if (!p.apply()) return 1;
   p.difference();
-  if (!p.measure()) return 1;
+  if (!p.measure() || !p.compile()) return 1;
   p.rewriteDark();
   p.library();
   p.training();

@@ -282,6 +282,12 @@ void SweepPlot::draw(QPainter& p) {
 TimelinePlot::TimelinePlot(QWidget* parent) : Plot(QStringLiteral("timeline"), parent) {
   setMinimumHeight(110);
   setMouseTracking(true);
+  setLanes(tr("original"), tr("rewritten"));
+}
+
+void TimelinePlot::setLanes(const QString& first, const QString& second) {
+  names_[0] = first;
+  names_[1] = second;
 }
 
 void TimelinePlot::setSpans(std::vector<Span> original, std::vector<Span> rewritten) {
@@ -324,8 +330,7 @@ void TimelinePlot::draw(QPainter& p) {
     const QRectF r = laneRect(lane);
     p.setFont(drawingFont(12, QFont::Medium));
     p.setPen(toQt(colors.text));
-    p.drawText(QRectF(0, r.top(), 70, r.height()), Qt::AlignRight | Qt::AlignVCenter,
-               lane == 0 ? tr("original") : tr("rewritten"));
+    p.drawText(QRectF(0, r.top(), 70, r.height()), Qt::AlignRight | Qt::AlignVCenter, names_[lane]);
     p.save();
     p.setClipRect(r.adjusted(-1, 0, 1, 0));
     p.setFont(drawingFont(10, QFont::Normal));

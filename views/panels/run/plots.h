@@ -91,6 +91,8 @@ class TimelinePlot : public Plot {
     double start = 0, microseconds = 0;
   };
   explicit TimelinePlot(QWidget* parent = nullptr);
+  /// What stands in front of the lanes; "original" and "rewritten" by default.
+  void setLanes(const QString& first, const QString& second);
   void setSpans(std::vector<Span> original, std::vector<Span> rewritten);
   const std::vector<Span>& spans(int lane) const { return lanes_[lane]; }
   QSize sizeHint() const override { return {420, 130}; }
@@ -113,6 +115,7 @@ class TimelinePlot : public Plot {
   const Span* spanAt(QPointF) const;
   void clampView();
 
+  QString names_[2];
   std::vector<Span> lanes_[2];
   double total_ = 0;             ///< microseconds of the longer lane
   double from_ = 0, shown_ = 0;  ///< the part in view

@@ -51,6 +51,8 @@ class WindowFiles : public QObject {
   /// Asks for a file of numbers by node; nothing where none was chosen, or none fits.
   std::optional<NodeNumbers> chooseNumbers();
 
+  /// A name to write to: beside the model where its folder is on this machine.
+  QString besideModel(const QString& ending) const;
   /// Models that were open lately and are still there, the last one first.
   static QStringList recent();
   /// The sample models that are installed or built, without those in `recent`.
@@ -68,8 +70,6 @@ class WindowFiles : public QObject {
   void keepState(const QJsonObject& state, const QString& model);
   void readAgainWith(const QString& library, const QStringList& operators);
   void remember();
-  /// A name to write to: beside the model where its folder is on this machine.
-  QString besideModel(const QString& ending) const;
   /// `why` is empty where the file was written.
   void tellWritten(const QString& path, const QString& why);
 

@@ -41,7 +41,7 @@ QJsonObject WindowSession::state() const {
 QJsonObject WindowSession::viewState() const {
   const Canvas* canvas = comparison_.canvas();
   if (!canvas->scene() || canvas->isPartial()) return {};
-  const ViewOptions& options = canvas->viewOptions();
+  const ViewOptions& options = comparison_.moduleOptions();
   const auto list = [](const std::set<std::string, std::less<>>& paths) {
     QJsonArray out;
     for (const std::string& path : paths) out << toQt(path);

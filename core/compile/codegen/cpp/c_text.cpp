@@ -3,6 +3,8 @@
 #include <set>
 #include <string_view>
 
+#include "core/compile/loops/marks.h"
+
 namespace graft::codegen {
 
 using loops::Op;
@@ -77,6 +79,8 @@ const char* infixSign(Op op) {
 }
 
 std::string bareText(const std::string& text) {
+  if (const size_t mark = loops::markLength(text))
+    return text.substr(0, mark) + bareText(text.substr(mark, text.size() - mark - 1)) + text.back();
   if (text.size() < 2 || text.front() != '(') return text;
   int open = 0;
   for (size_t i = 0; i < text.size(); ++i) {

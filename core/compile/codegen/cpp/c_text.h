@@ -13,7 +13,7 @@ const char* infixSign(loops::Op);
 /// Buffers, ranges and sizes that are named like a word of C++, or like something that printed code calls, get another
 /// name: `long` becomes `long_`.
 void avoidReservedNames(loops::Program&);
-/// Without the parentheses around all of it.
+/// Without the parentheses around all of it; marks of origins (loops/marks.h) stay.
 std::string bareText(const std::string& text);
 
 }  // namespace graft::codegen

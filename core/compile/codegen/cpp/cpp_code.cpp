@@ -134,7 +134,7 @@ T checked_divisor(T d, int& failed) {
 
 }  // namespace
 
-std::string makeCppCode(loops::Program program, const CpuOptions& options) {
+std::string makeCppCode(loops::Program program, const CpuOptions& options, bool hasMarks) {
   avoidReservedNames(program);
   Placement placement = placeBuffers(program, options);
   Accesses accesses(program, std::move(placement.strides));
@@ -142,7 +142,7 @@ std::string makeCppCode(loops::Program program, const CpuOptions& options) {
   std::vector<loops::Nest> nests;
   for (const loops::Nest& nest : std::vector<loops::Nest>(program.nests)) nests.push_back(rewriter.prepare(nest));
   LoopPlanner planner(accesses, lanesOf(options.level), options.schedule);
-  CppPrinter printer(accesses, planner);
+  CppPrinter printer(accesses, planner, hasMarks);
   std::string parameters;
   const auto add = [&](const std::string& p) { parameters += (parameters.empty() ? "" : ", ") + p; };
   for (const loops::BufferId b : program.inputs())

@@ -13,6 +13,7 @@ namespace graft::codegen {
 
 /// A whole file: what it needs, and one function `run` of all inputs, outputs and sizes, which returns 1 where a check
 /// failed. `options` as for makeCpuCode.
-std::string makeCppCode(loops::Program, const CpuOptions&);
+/// `hasMarks`: with the origins of expressions, as loops/marks.h writes them.
+std::string makeCppCode(loops::Program, const CpuOptions&, bool hasMarks = false);
 
 }  // namespace graft::codegen

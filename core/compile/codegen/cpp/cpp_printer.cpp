@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "core/compile/codegen/cpp/c_text.h"
+#include "core/compile/loops/marks.h"
 
 namespace graft::codegen {
 
@@ -117,7 +119,8 @@ std::string CppPrinter::typeName(DType dtype) {
   }
 }
 
-CppPrinter::CppPrinter(Accesses& accesses, LoopPlanner& planner) : accesses_(accesses), planner_(planner) {}
+CppPrinter::CppPrinter(Accesses& accesses, LoopPlanner& planner, bool hasMarks)
+    : accesses_(accesses), planner_(planner), hasMarks_(hasMarks) {}
 
 void CppPrinter::line(const std::string& text) {
   scopes_.back().text += std::string(static_cast<size_t>(scopes_.back().depth) * 2, ' ') + text + "\n";
@@ -194,7 +197,14 @@ void CppPrinter::countUses(ExprId id) {
   for (const ExprId operand : e.operands) countUses(operand);
 }
 
-std::string CppPrinter::value(ExprId id, bool mayName) {
+std::string CppPrinter::withOrigin(ExprId id, const std::string& text) const {
+  const loops::ExprPool& pool = accesses_.program().expressions;
+  return loops::marked(text, hasMarks_ && !isIndex_ && loops::operandCount(pool[id].op) > 0 ? pool.origin(id) : 0);
+}
+
+std::string CppPrinter::value(ExprId id, bool mayName) { return withOrigin(id, plainValue(id, mayName)); }
+
+std::string CppPrinter::plainValue(ExprId id, bool mayName) {
   for (size_t i = scopes_.size(); i-- > 0;)
     if (const auto at = scopes_[i].names.find(id); at != scopes_[i].names.end()) return at->second;
   const Expr e = accesses_.program().expressions[id];
@@ -211,7 +221,7 @@ std::string CppPrinter::value(ExprId id, bool mayName) {
   const std::string name = newName("t");
   Scope& s = scopes_[static_cast<size_t>(scopeOf(id))];
   s.text += std::string(static_cast<size_t>(s.depth) * 2, ' ') + "const " + typeName(e.dtype) + " " + name + " = " +
-            bareText(text) + ";\n";
+            withOrigin(id, bareText(text)) + ";\n";
   s.names[id] = name;
   return name;
 }
@@ -236,6 +246,7 @@ std::string CppPrinter::element(BufferId buffer, const Affine& where, bool mayNa
   const loops::Program& p = accesses_.program();
   if (p.buffer(buffer).role == loops::Buffer::Role::Local && p.buffer(buffer).sizes.empty())
     return p.buffer(buffer).name;
+  const bool wasIndex = std::exchange(isIndex_, true);
   std::string sum;
   for (const Affine::Term& t : where.terms) {
     const Expr& atom = p.expressions[t.atom];
@@ -254,6 +265,7 @@ std::string CppPrinter::element(BufferId buffer, const Affine& where, bool mayNa
     else
       sum += (sum.empty() ? "" : " + ") + size(where.constant);
   }
+  isIndex_ = wasIndex;
   return p.buffer(buffer).name + "[" + sum + "]";
 }
 
@@ -318,7 +330,7 @@ std::string CppPrinter::reduceLoops(ExprId id, const std::string& result, const 
     line("  " + place + " = " + at + ";");
     line("}");
   } else {
-    line(result + " = " + combined(e.reduce, result, next) + ";");
+    line(result + " = " + withOrigin(id, combined(e.reduce, result, next)) + ";");
   }
   for (size_t i = 0; i < loops.size(); ++i) close();
   return "";

@@ -12,7 +12,7 @@ namespace graft::codegen {
 
 class CppPrinter {
  public:
-  CppPrinter(Accesses&, LoopPlanner&);
+  CppPrinter(Accesses&, LoopPlanner&, bool hasMarks = false);
   /// The statements, indented by `depth` steps.
   std::string nest(const loops::Nest&, int depth);
   /// An expression of constants and sizes.
@@ -26,6 +26,9 @@ class CppPrinter {
     int depth = 0;
   };
   std::string value(ExprId, bool mayName = true);
+  std::string plainValue(ExprId, bool mayName);
+  /// With its origin, where texts have marks. Not inside of an index.
+  std::string withOrigin(ExprId, const std::string& text) const;
   std::string compute(const loops::Expr&, bool mayName);
   std::string reduce(ExprId, bool mayName);
   std::string reduceLoops(ExprId, const std::string& result, const std::string& place);
@@ -47,6 +50,8 @@ class CppPrinter {
   std::unordered_map<ExprId, int> uses_;
   int names_ = 0;
   int barrier_ = 0;
+  bool hasMarks_;
+  bool isIndex_ = false;
 };
 
 }  // namespace graft::codegen

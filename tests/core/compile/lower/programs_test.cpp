@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 
+#include "core/compile/codegen/cpp/cpp_code.h"
+#include "core/compile/loops/marks.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/lower/lower.h"
 #include "core/torch/semantics.h"
@@ -89,4 +91,28 @@ TEST_CASE("a value without a type is named") {
   const auto program = lower::lower(g);
   REQUIRE_FALSE(program);
   CHECK(program.error().message == "%y: the dtype of %y is not known");
+}
+
+TEST_CASE("each part of loops and of C++ says which node it computes") {
+  const Graph g = typedGraph(
+      "graph g {\n  input %x : f32[4,8]\n  input %y : f32[4,8]\n  %add = aten.add.Tensor(%x, %y, alpha=1)\n"
+      "  %exp = aten.exp.default(%add)\n  %softmax = aten.softmax.int(%exp, dim=-1, dtype=None)\n  return "
+      "%softmax\n}\n");
+  const auto program = lower::lower(g);
+  REQUIRE_RESULT(program);
+  for (const std::string& printed : {loops::printProgram(*program, true), codegen::makeCppCode(*program, {}, true)}) {
+    const loops::MarkedText text = loops::withoutMarks(printed);
+    INFO(text.text);
+    CHECK((text.text == loops::printProgram(*program) || text.text == codegen::makeCppCode(*program, {})));
+    const auto partsOf = [&](const char* node) {
+      std::string parts;
+      for (const loops::OriginSpan& s : text.spans)
+        if (s.origin == g.findNode(node).index + 1) parts += text.text.substr(s.begin, s.end - s.begin) + "\n";
+      return parts;
+    };
+    CHECK(partsOf("add").find(" + y[") != std::string::npos);
+    CHECK(partsOf("add").find("exp(") == std::string::npos);
+    CHECK(partsOf("exp").find("exp(") != std::string::npos);
+    CHECK(partsOf("softmax").find("1.0") != std::string::npos);
+  }
 }

@@ -1,0 +1,295 @@
+// The panels of the arrangement Compile: tables of kernels and pairs, code whose colours and clicks travel, wishes, and
+// kernels that are edited.
+#include <QSignalSpy>
+#include <QTabWidget>
+#include <QToolButton>
+
+#include "tests/views/support/window_fixture.h"
+#include "views/panels/compile/code_panel.h"
+#include "views/panels/compile/kernels_panel.h"
+#include "views/widgets/qscintilla.h"
+
+using namespace graft;
+
+namespace {
+
+class CompileTest : public test::WindowFixture {
+  Q_OBJECT
+
+  Compilation& compilation() { return document().compilation(); }
+  KernelsPanel* kernels() { return window_->panel<KernelsPanel>(); }
+  CodePanel* code() { return window_->panel<CodePanel>(); }
+  bool isReady() { return compilation().isKnown() && !compilation().isBusy(); }
+  void openCompile() {
+    open();
+    window_->arrange(Arrangement::Compile);
+    QTRY_VERIFY(isReady());
+  }
+  QTreeWidgetItem* row(const char* kernel) { return kernels()->table()->row(QString::fromLatin1(kernel)); }
+  QTreeWidgetItem* pair(const QString& between) {
+    const QList<QTreeWidgetItem*> found = kernels()->pairs()->tree()->findItems(between, Qt::MatchExactly);
+    return found.value(0);
+  }
+  void choose(const char* kernel) {
+    kernels()->table()->setCurrentItem(row(kernel));
+    QTRY_VERIFY(code()->loops()->text().contains(QStringLiteral("nest")));
+    QTRY_VERIFY(code()->code(CodePanel::Cpp)->text().contains(QStringLiteral("int run(")));
+  }
+
+ private Q_SLOTS:
+  void initTestCase() { prepare(); }
+  void init() { forget(); }
+  void cleanup() { window_.reset(); }
+
+  void theTableHoldsAllThatRuns() {
+    openCompile();
+    // Of each of the four layers: two kernels, four products of weights, two of activations, one sum.
+    QCOMPARE(compilation().plan().generatedCount(), 8);
+    QCOMPARE(kernels()->table()->topLevelItemCount(), 8 + 4 * 7);
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Name), QStringLiteral("div · add · softmax"));
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Origin), QStringLiteral("generated"));
+    QCOMPARE(row("linear")->text(KernelTable::Origin), QStringLiteral("library"));
+    QCOMPARE(row("linear")->text(KernelTable::Measured), QStringLiteral("–"));
+    QVERIFY(row("linear")->toolTip(KernelTable::Name).contains(QStringLiteral("for GPUs alone")));
+    QVERIFY2(kernels()->summary().startsWith(QStringLiteral("36 kernels run, 8 generated")),
+             qPrintable(kernels()->summary()));
+  }
+
+  void measuringFillsTimesAndTheShareOfMemory() {
+    openCompile();
+    kernels()->findChild<QToolButton*>(QStringLiteral("measureKernelsButton"))->click();
+    QVERIFY(compilation().isMeasuring());
+    QTRY_VERIFY(compilation().plan().isMeasured());
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Measured), QStringLiteral("3.50 µs"));
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Before), QStringLiteral("13.5 µs"));
+    // 3 tensors of 1×4×16×16 floats in 3.5 µs, of 10 kB/µs.
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Share), QStringLiteral("35 %"));
+    QVERIFY(kernels()->summary().contains(QStringLiteral("0.8 ms instead of 1 ms measured")));
+    // The timeline has each kernel below the operators that it stands for.
+    const auto& lane = kernels()->timeline()->spans(1);
+    QCOMPARE(lane.size(), size_t{36});
+    QCOMPARE(lane.back().start + lane.back().microseconds, 8 * 3.5 + 28 * 20.0);
+    QCOMPARE(kernels()->timeline()->spans(0).back().node, lane.back().node);
+    // Sorted by time, the longest first.
+    kernels()->table()->sortByColumn(KernelTable::Measured, Qt::DescendingOrder);
+    QCOMPARE(kernels()->table()->topLevelItem(0)->text(KernelTable::Measured), QStringLiteral("20.0 µs"));
+  }
+
+  void measuringCanBeStopped() {
+    qputenv("FAKE_ENGINE_STEP", "0.5");
+    openCompile();
+    window_->action(QStringLiteral("measureKernels"))->trigger();
+    auto* stop = window_->findChild<QToolButton*>(QStringLiteral("jobStop"));
+    QTRY_VERIFY(stop->isVisible());
+    stop->click();
+    QTRY_VERIFY(!compilation().isBusy());
+    QVERIFY(isReady() && !compilation().plan().isMeasured());
+  }
+
+  void aRowSelectsItsNodesAndANodeItsRow() {
+    openCompile();
+    choose("gelu_layer_norm_1");
+    QCOMPARE(window_->canvas()->litNodes(), (QStringList{QStringLiteral("gelu_1"), QStringLiteral("layer_norm_1")}));
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("gelu_1")});
+    // Its nodes wear the colours of its code.
+    QCOMPARE(window_->canvas()->decorations().pattern.value(QStringLiteral("layer_norm_1")), 1);
+    window_->canvas()->reveal(QStringLiteral("softmax_2"));
+    QCOMPARE(KernelTable::kernelOf(*kernels()->table()->currentItem()), QStringLiteral("div_add_softmax_2"));
+    QCOMPARE(compilation().current()->inside.size(), qsizetype{3});
+    window_->canvas()->reveal(QStringLiteral("linear_3"));
+    QTRY_VERIFY(code()->code(CodePanel::Cpp)->text().contains(QStringLiteral("No kernel is generated")));
+  }
+
+  void aNodeHasOnePlaceInGraphLoopsAndCode() {
+    openCompile();
+    choose("div_add_softmax");
+    CodeText *loops = code()->loops(), *cpp = code()->code(CodePanel::Cpp);
+    QCOMPARE(loops->linesOf(QStringLiteral("add")), QList<int>{3});
+    QCOMPARE(cpp->linesOf(QStringLiteral("add")), QList<int>{5});
+    QCOMPARE(loops->nodeAt(static_cast<int>(loops->text().indexOf(QStringLiteral("make_softmax")))),
+             QStringLiteral("softmax"));
+    // A click on a line of the code selects the node; the canvas and the Python follow.
+    code()->showTab(CodePanel::Cpp);
+    cpp->editor()->setFocus();
+    QTRY_VERIFY(cpp->editor()->hasFocus());
+    cpp->editor()->setCursorPosition(6, 14);
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
+    code()->showTab(CodePanel::Python);
+    QTRY_COMPARE(code()->python()->markedLine(), 10);
+    window_->canvas()->reveal(QStringLiteral("gelu"));
+    QTRY_VERIFY(code()->heading().startsWith(QStringLiteral("gelu · layer_norm")));
+  }
+
+  void codeThatTheEngineCannotMakeIsNotThere() {
+    openCompile();
+    choose("div_add_softmax");
+    QVERIFY(!code()->hasTab(CodePanel::Ptx));
+    code()->showTab(CodePanel::Cuda);
+    QTRY_VERIFY(code()->code(CodePanel::Cuda)->text().contains(QStringLiteral("__global__")));
+    QTRY_VERIFY(code()->code(CodePanel::Ptx)->text().contains(QStringLiteral("no PTX is made")));
+    QVERIFY(!code()->hasTab(CodePanel::Ptx));
+  }
+
+  void aPairSaysWhyAndIsFusedThereAndThen() {
+    openCompile();
+    kernels()->showTab(KernelsPanel::Between);
+    PairsList* pairs = kernels()->pairs();
+    QCOMPARE(pairs->tree()->topLevelItemCount(), 3);  // between the four layers
+    QTreeWidgetItem* between = pair(QStringLiteral("layer_norm → add_3"));
+    QVERIFY(between);
+    QCOMPARE(between->text(2), QStringLiteral("it would not be faster"));
+    pairs->tree()->setCurrentItem(between);
+    QCOMPARE(window_->canvas()->litNodes(), (QStringList{QStringLiteral("layer_norm"), QStringLiteral("add_3")}));
+    QVERIFY(pairs->fuse()->isEnabled() && !pairs->apart()->isEnabled());
+    pairs->fuse()->click();
+    QTRY_VERIFY(isReady() && compilation().plan().find(QStringLiteral("gelu_layer_norm_add")));
+    QCOMPARE(pairs->tree()->topLevelItemCount(), 2);
+    // What is fused can be kept apart, undone, and done again.
+    pairs->onlyApart()->setChecked(false);
+    pairs->tree()->setCurrentItem(pair(QStringLiteral("add → softmax")));
+    pairs->apart()->click();
+    QTRY_VERIFY(isReady() && row("div_add") && row("softmax"));
+    QCOMPARE(kernels()->wishes()->tree()->topLevelItemCount(), 2);
+    window_->action(QStringLiteral("undoPlan"))->trigger();
+    QTRY_VERIFY(isReady() && row("div_add_softmax"));
+    window_->action(QStringLiteral("redoPlan"))->trigger();
+    QTRY_VERIFY(isReady() && row("div_add"));
+    window_->action(QStringLiteral("undoPlan"))->trigger();
+    QTRY_VERIFY(isReady() && row("div_add_softmax"));
+    window_->action(QStringLiteral("undoPlan"))->trigger();
+    QTRY_VERIFY(isReady() && !compilation().plan().find(QStringLiteral("gelu_layer_norm_add")));
+    QVERIFY(!compilation().isSteered() && !compilation().canUndo());
+  }
+
+  void aWishThatCannotBeHadSaysWhyAndIsTakenAway() {
+    openCompile();
+    document().setSelection({QStringLiteral("matmul"), QStringLiteral("div")});
+    window_->action(QStringLiteral("fuseSelection"))->trigger();
+    QTRY_VERIFY(isReady() && !compilation().plan().unapplied.empty());
+    QVERIFY(kernels()->summary().contains(QStringLiteral("1 wish cannot be had")));
+    kernels()->showTab(KernelsPanel::Wishes);
+    QTreeWidget* wishes = kernels()->wishes()->tree();
+    QVERIFY(wishes->topLevelItem(0)->text(2).contains(QStringLiteral("for GPUs alone")));
+    wishes->setCurrentItem(wishes->topLevelItem(0));
+    kernels()->wishes()->removeButton()->click();
+    QTRY_VERIFY(isReady() && compilation().plan().unapplied.empty());
+    QCOMPARE(wishes->topLevelItemCount(), 0);
+  }
+
+  void aPlanIsSavedAndReadAgain() {
+    openCompile();
+    const QString path = folder_.filePath(QStringLiteral("fusion.json"));
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    triggerWithFile("savePlan", path);
+    QTRY_VERIFY(contents(path).contains("\"apart\""));
+    compilation().undo();
+    QTRY_VERIFY(isReady() && !compilation().isSteered());
+    triggerWithFile("openPlan", path);
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    QVERIFY(row("gelu") && row("layer_norm"));
+    // A file that is none changes nothing, and is told.
+    QFile wrong(folder_.filePath(QStringLiteral("wrong.json")));
+    QVERIFY(wrong.open(QIODevice::WriteOnly) && wrong.write("{") > 0);
+    wrong.close();
+    QSignalSpy failed(&document(), &Document::failed);
+    compilation().loadFrom(wrong.fileName());
+    QTRY_COMPARE(failed.size(), 1);
+    QVERIFY(isReady() && row("gelu"));
+  }
+
+  void anEditedKernelIsKeptOnlyWhereItIsRight() {
+    openCompile();
+    choose("gelu_layer_norm");
+    CodeText* loops = code()->loops();
+    const QString generated = loops->text();
+    QVERIFY(!code()->keep()->isVisible());
+    code()->editLoops()->click();
+    QVERIFY(code()->keep()->isVisible() && !loops->editor()->isReadOnly());
+    loops->setText(QString(generated).replace(QStringLiteral("make_layer_norm"), QStringLiteral("wrong")));
+    code()->keep()->click();
+    QTRY_VERIFY2(code()->outcome().startsWith(QStringLiteral("Refused: it computes something else")),
+                 qPrintable(code()->outcome()));
+    // The first element that differs stands where it is stored.
+    QCOMPARE(loops->annotation(loops->lineStoring(QStringLiteral("layer_norm"))),
+             QStringLiteral("layer_norm[0,3,1] is 1.25; its operators compute 1.5"));
+    QVERIFY(loops->isEditing() && !compilation().isSteered());
+    loops->setText(QStringLiteral("loops 1\n  syntax error\n"));
+    code()->keep()->click();
+    QTRY_COMPARE(loops->annotation(1), QStringLiteral("expected an expression"));
+    const QString right = generated + QStringLiteral("# by hand\n");
+    loops->setText(right);
+    code()->keep()->click();
+    QTRY_VERIFY(!loops->isEditing());
+    QVERIFY(code()->outcome().startsWith(QStringLiteral("Verified and kept")));
+    QTRY_COMPARE(loops->text(), right);
+    QCOMPARE(row("gelu_layer_norm")->text(KernelTable::Origin), QStringLiteral("edited by hand"));
+    QCOMPARE(kernels()->wishes()->tree()->topLevelItemCount(), 1);
+    compilation().undo();
+    QTRY_COMPARE(loops->text(), generated);
+  }
+
+  void whatIsBeingEditedIsNotThrownAway() {
+    openCompile();
+    choose("gelu_layer_norm");
+    code()->editLoops()->click();
+    code()->loops()->setText(QStringLiteral("my own words"));
+    window_->canvas()->reveal(QStringLiteral("softmax"));
+    QTest::qWait(100);
+    QCOMPARE(code()->loops()->text(), QStringLiteral("my own words"));
+    code()->discard()->click();
+    QTRY_VERIFY(code()->loops()->text().contains(QStringLiteral("make_softmax")));
+  }
+
+  void kernelsInPlaceAreAStepThatCanBeTakenBack() {
+    openCompile();
+    kernels()->findChild<QToolButton*>(QStringLiteral("applyKernelsButton"))->click();
+    QTRY_COMPARE(document().position(), 1);
+    QTRY_VERIFY(isReady());
+    QCOMPARE(document().steps()[1].label, QStringLiteral("Kernels"));
+    QVERIFY(document().steps()[1].verification.contains(QStringLiteral("verified")));
+    QCOMPARE(row("generated_program")->text(KernelTable::Origin), QStringLiteral("generated, in place"));
+    kernels()->table()->setCurrentItem(row("generated_program"));
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("generated")});
+    QTRY_VERIFY(!code()->editLoops()->isEnabled());
+    document().undo();
+    QTRY_VERIFY(isReady() && row("div_add_softmax"));
+    document().redo();
+    QTRY_VERIFY(isReady() && row("generated_program"));
+  }
+
+  void aNewEngineHearsOfThePlan() {
+    openCompile();
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && row("gelu"));
+    compilation().apply();
+    QTRY_COMPARE(document().position(), 1);
+    window_->engine().call(QStringLiteral("test/misbehave"), {{QStringLiteral("kind"), QStringLiteral("abort")}}, {});
+    QSignalSpy replaced(&document(), &Document::engineReplaced);
+    QTRY_COMPARE_WITH_TIMEOUT(replaced.size(), 1, 15000);
+    document().undo();
+    QTRY_VERIFY_WITH_TIMEOUT(isReady(), 10000);
+    compilation().fuse({QStringLiteral("layer_norm"), QStringLiteral("add_3")});
+    QTRY_VERIFY(isReady() && row("layer_norm_add"));
+    QVERIFY(row("gelu"));  // still apart
+  }
+
+  void aWindowTakesUpThePlanOfTheOneBefore() {
+    openCompile();
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && row("gelu"));
+    const QJsonObject state = document().state();
+    window_.reset();
+    start();
+    document().restore(state);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    window_->arrange(Arrangement::Compile);
+    QTRY_VERIFY(isReady() && row("gelu"));
+    QVERIFY(compilation().isSteered());
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(CompileTest)
+#include "compile_test.moc"

@@ -1,0 +1,277 @@
+#include "views/document/compile/compilation.h"
+
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <utility>
+
+#include "views/document/document.h"
+#include "views/document/document_replies.h"
+
+namespace graft {
+namespace {
+
+/// `{"fusion": 1}` and nothing else wants nothing.
+bool wantsNothing(const QString& steering) {
+  const QJsonObject o = QJsonDocument::fromJson(steering.toUtf8()).object();
+  for (const QString& key : o.keys())
+    if (key != QLatin1String("fusion") && !(key == QLatin1String("automatic") && o.value(key).toBool())) return false;
+  return true;
+}
+
+QJsonObject entry(const char* key, const QJsonValue& value) {
+  return {{QStringLiteral("add"), QJsonObject{{QLatin1String(key), QJsonArray{value}}}}};
+}
+
+}  // namespace
+
+Compilation::Compilation(Document& document, EngineClient& engine)
+    : QObject(&document), document_(document), engine_(engine) {
+  forget();
+  connect(&document_, &Document::opened, this, &Compilation::forget);
+  connect(&document_, &Document::graphChanged, this, &Compilation::follow);
+  connect(&engine_, &EngineClient::down, this, [this] {
+    busy_ = 0;
+    engineHasSteering_ = steering_.isEmpty();
+  });
+  connect(&document_, &Document::engineReplaced, this, &Compilation::follow);
+}
+
+void Compilation::forget() {
+  steps_.assign(1, {.isPlain = true});
+  at_ = 0;
+  ++revision_;
+  steering_.clear();
+  engineHasSteering_ = true;
+  plan_ = {};
+  graph_ = nullptr;
+  whyNone_.clear();
+  current_.clear();
+}
+
+bool Compilation::isKnown() const { return graph_ && graph_ == document_.graph(); }
+
+void Compilation::setActive(bool on) {
+  active_ = on;
+  follow();
+}
+
+void Compilation::follow() {
+  if (!active_ || !document_.isOpen() || isKnown()) return;
+  refresh();
+}
+
+void Compilation::setCurrent(const QString& kernel) {
+  if (kernel == current_) return;
+  current_ = kernel;
+  Q_EMIT currentChanged();
+}
+
+/// A new engine has the model and its steps, but nobody's wishes.
+void Compilation::syncSteering() {
+  if (std::exchange(engineHasSteering_, true) || steering_.isEmpty()) return;
+  engine_.call(QStringLiteral("compile/steer"), document_.withDocument({{QStringLiteral("text"), steering_}}),
+               [this](const EngineReply& reply) {
+                 if (!reply.ok()) engineHasSteering_ = false;
+               });
+}
+
+/// `request`: of compile/steer, where the plan is to change; then `label` names the change.
+void Compilation::ask(const QString& label, QJsonObject request, bool measure) {
+  const bool isChange = !request.isEmpty();
+  if (!document_.engineHasAll()) {
+    // The new engine's plan is asked for when it has the model again.
+    if (isChange || measure) Q_EMIT document_.failed(tr("The kernels stay as they are"), document_.whyNotReady());
+    return;
+  }
+  syncSteering();
+  if (busy_ && !isChange) engine_.cancel(busy_);
+  if (measure) {
+    request.insert(QStringLiteral("measure"), true);
+    request = document_.withRunInputs(request);
+  }
+  const int revision = ++revision_;
+  const GraphRef graph = document_.graph();
+  measuring_ = measure;
+  busy_ = engine_.call(isChange ? QStringLiteral("compile/steer") : QStringLiteral("compile/plan"),
+                       document_.withDocument(request), [=, this](const EngineReply& reply) {
+                         if (revision != revision_) return;
+                         busy_ = 0;
+                         if (reply.errorCode == EngineReply::lostCode) return Q_EMIT changed();
+                         if (graph != document_.graph()) return follow();
+                         if (reply.ok()) {
+                           if (isChange) push(label, at(reply.result, "plan").toString());
+                           take(reply.result, graph);
+                         } else if (!reply.cancelled()) {
+                           if (!isKnown()) whyNone_ = reply.error;
+                           Q_EMIT document_.failed(measure    ? tr("Nothing was measured")
+                                                   : isChange ? tr("The plan stays as it is")
+                                                              : tr("There is no plan of kernels"),
+                                                   reply.error);
+                         }
+                         Q_EMIT changed();
+                       });
+  Q_EMIT changed();
+}
+
+void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
+  const KernelInfo* was = current();
+  const QString node = was ? was->nodes.value(0) : QString();
+  plan_ = readPlan(plan, *graph);
+  graph_ = graph;
+  steering_ = plan_.steering;
+  whyNone_.clear();
+  steps_[static_cast<size_t>(at_)].plan = std::make_shared<CompilePlan>(plan_);
+  steps_[static_cast<size_t>(at_)].graph = graph;
+  // What was looked at may have another name now.
+  const KernelInfo* now = plan_.find(current_) ? plan_.find(current_) : plan_.kernelOf(node);
+  current_ = now ? now->name : QString();
+  Q_EMIT currentChanged();
+}
+
+std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
+  if (!canUndo()) return nullptr;
+  const Step& before = steps_[static_cast<size_t>(at_) - 1];
+  return before.graph == document_.graph() ? before.plan : nullptr;
+}
+
+void Compilation::push(const QString& label, const QString& steering) {
+  steps_.resize(static_cast<size_t>(at_) + 1);
+  steps_.push_back({.label = label, .steering = steering, .isPlain = wantsNothing(steering)});
+  ++at_;
+}
+
+void Compilation::fuse(const QStringList& nodes) {
+  ask(tr("fuse %1").arg(nodes.join(QStringLiteral(", "))), entry("merge", QJsonArray::fromStringList(nodes)), false);
+}
+
+void Compilation::keepApart(const QStringList& nodes) {
+  ask(tr("keep apart %1").arg(nodes.join(QStringLiteral(", "))), entry("apart", QJsonArray::fromStringList(nodes)),
+      false);
+}
+
+void Compilation::move(const QString& node, const QString& to) {
+  ask(tr("move %1 to %2").arg(node, to),
+      entry("move", QJsonObject{{QStringLiteral("node"), node}, {QStringLiteral("to"), to}}), false);
+}
+
+void Compilation::removeEntry(const QString& entry) {
+  ask(tr("take %1 away").arg(entry), {{QStringLiteral("remove"), entry}}, false);
+}
+
+void Compilation::undo() {
+  if (canUndo()) goTo(at_ - 1);
+}
+
+void Compilation::redo() {
+  if (canRedo()) goTo(at_ + 1);
+}
+
+void Compilation::goTo(int step) {
+  if (!document_.engineHasAll()) return Q_EMIT document_.failed(tr("The plan stays as it is"), document_.whyNotReady());
+  const QString wanted = steps_[static_cast<size_t>(step)].steering;
+  const QString text = wanted.isEmpty() ? QStringLiteral("{\"fusion\": 1}") : wanted;
+  const int revision = ++revision_;
+  const GraphRef graph = document_.graph();
+  measuring_ = false;
+  engineHasSteering_ = true;  // it gets this one
+  busy_ = engine_.call(QStringLiteral("compile/steer"), document_.withDocument({{QStringLiteral("text"), text}}),
+                       [=, this](const EngineReply& reply) {
+                         if (revision != revision_) return;
+                         busy_ = 0;
+                         if (reply.ok()) {
+                           at_ = step;
+                           if (graph != document_.graph()) return follow();
+                           take(reply.result, graph);
+                         } else if (!reply.cancelled() && reply.errorCode != EngineReply::lostCode) {
+                           Q_EMIT document_.failed(tr("The plan stays as it is"), reply.error);
+                         }
+                         Q_EMIT changed();
+                       });
+  Q_EMIT changed();
+}
+
+void Compilation::saveTo(const QString& path) {
+  if (!document_.engineHasAll()) return Q_EMIT document_.failed(tr("Nothing was saved"), document_.whyNotReady());
+  syncSteering();
+  engine_.call(QStringLiteral("compile/steer"), document_.withDocument({{QStringLiteral("save"), path}}),
+               [=, this](const EngineReply& reply) {
+                 if (reply.ok())
+                   Q_EMIT saved(path);
+                 else if (!reply.cancelled())
+                   Q_EMIT document_.failed(tr("The plan was not saved"), reply.error);
+               });
+}
+
+void Compilation::loadFrom(const QString& path) {
+  ask(tr("read %1").arg(QFileInfo(path).fileName()), {{QStringLiteral("file"), placeOf(path)}}, false);
+}
+
+void Compilation::restore(const QString& steering) {
+  if (steering.isEmpty() || wantsNothing(steering)) return;
+  steps_.assign(1, {.isPlain = true});
+  steps_.push_back({.label = tr("the plan of the window before"), .steering = steering});
+  at_ = 1;
+  steering_ = steering;
+  engineHasSteering_ = false;
+  graph_ = nullptr;
+  follow();
+}
+
+void Compilation::apply() {
+  QJsonObject request;
+  if (!steering_.isEmpty()) request.insert(QStringLiteral("text"), steering_);
+  document_.applyKernels(request);
+}
+
+void Compilation::askCode(const QString& kernel, const QString& form, CodeCallback done) {
+  if (!document_.engineHasAll()) return done({}, document_.whyNotReady());
+  syncSteering();
+  const GraphRef graph = document_.graph();
+  engine_.call(QStringLiteral("compile/code"),
+               document_.withDocument({{QStringLiteral("kernel"), kernel}, {QStringLiteral("as"), form}}),
+               [=, this](const EngineReply& reply) {
+                 if (graph != document_.graph() || reply.cancelled() || reply.errorCode == EngineReply::lostCode)
+                   return;
+                 done(objectAt(reply.result, "kernel"), reply.ok() ? QString() : reply.error);
+               });
+}
+
+void Compilation::edit(const QString& kernel, const QString& part, const QString& text,
+                       std::function<void(const EditOutcome&)> done) {
+  if (!document_.engineHasAll()) return done({.what = tr("It was not verified"), .why = document_.whyNotReady()});
+  syncSteering();
+  const GraphRef graph = document_.graph();
+  const QJsonObject request =
+      document_.withRunInputs({{QStringLiteral("kernel"), kernel}, {part, text}, {QStringLiteral("measure"), true}});
+  const int revision = ++revision_;
+  measuring_ = false;
+  busy_ = engine_.call(
+      QStringLiteral("compile/edit"), document_.withDocument(request), [=, this](const EngineReply& reply) {
+        if (revision == revision_) busy_ = 0;
+        EditOutcome out;
+        if (!reply.ok()) {
+          out.what = reply.cancelled() ? tr("It was stopped, and not verified") : tr("It was not verified");
+          out.why = reply.cancelled() ? QString() : reply.error;
+        } else if (out.isRight = at(reply.result, "isRight").toBool(); out.isRight) {
+          out.what = tr("Verified and kept: it computes what its operators do");
+          push(tr("edit %1").arg(kernel), at(objectAt(reply.result, "kernels"), "plan").toString());
+          if (graph == document_.graph()) take(objectAt(reply.result, "kernels"), graph);
+        } else {
+          const QJsonObject verification =
+              objectAt(at(reply.result, "rolledBack").toArray().at(0).toObject(), "verification");
+          out.output = at(verification, "output").toString();
+          out.element = at(verification, "element").toString();
+          out.expected = at(verification, "expected").toString();
+          out.actual = at(verification, "actual").toString();
+          const QStringList refused = strings(at(reply.result, "refused"));
+          out.why = refused.isEmpty() ? at(verification, "why").toString() : refused.join(QLatin1Char('\n'));
+          out.what = out.element.isEmpty() ? tr("Refused: nothing has changed")
+                                           : tr("Refused: it computes something else; nothing has changed");
+        }
+        done(out);
+        Q_EMIT changed();
+      });
+  Q_EMIT changed();
+}
+
+}  // namespace graft

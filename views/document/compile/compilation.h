@@ -1,0 +1,118 @@
+// Compilation: what the document knows of its generated kernels. It asks the engine for the plan of the graph that is
+// shown, for code and for times; changes the plan as people want it, with a history of its own; and puts the kernels
+// in place. Answers about another graph, or about a plan that has changed meanwhile, are dropped.
+//
+//   Compilation& c = document.compilation();   c.setActive(true);     // it asks whenever another graph is shown
+//   c.fuse({"div", "softmax"});   c.undo();   c.apply();
+#pragma once
+
+#include <QJsonObject>
+#include <QObject>
+#include <QStringList>
+#include <functional>
+
+#include "views/document/compile/compile_plan.h"
+#include "views/document/document_info.h"
+#include "views/document/engine_client.h"
+
+namespace graft {
+
+class Document;
+
+/// What became of an edited kernel.
+struct EditOutcome {
+  bool isRight = false;  ///< it computes what the operators do, and is part of the plan
+  QString what;          ///< in one sentence
+  QString why{};         ///< of one that is not right: what the engine says
+  // The first element that differs, where one does
+  QString output{}, element{}, expected{}, actual{};
+};
+
+class Compilation : public QObject {
+  Q_OBJECT
+
+ public:
+  Compilation(Document& document, EngineClient& engine);
+
+  /// Whether somebody looks: then plans are asked for as graphs come.
+  void setActive(bool on);
+  bool isActive() const { return active_; }
+  /// Whether `plan()` is of the graph that is shown.
+  bool isKnown() const;
+  bool isBusy() const { return busy_ != 0; }
+  bool isMeasuring() const { return busy_ != 0 && measuring_; }
+  const CompilePlan& plan() const { return plan_; }
+  /// Why there is no plan; empty while there is one, or one is on its way.
+  QString whyNone() const { return whyNone_; }
+  QString steering() const { return steering_; }
+  bool isSteered() const { return !steps_[static_cast<size_t>(at_)].isPlain; }
+  /// The plan's changes so far, the last one first to be taken back.
+  bool canUndo() const { return at_ > 0; }
+  bool canRedo() const { return at_ + 1 < static_cast<int>(steps_.size()); }
+  QString undoLabel() const { return canUndo() ? steps_[static_cast<size_t>(at_)].label : QString(); }
+  QString redoLabel() const { return canRedo() ? steps_[static_cast<size_t>(at_) + 1].label : QString(); }
+  /// The plan before its last change, of the same graph; null where there is none.
+  std::shared_ptr<const CompilePlan> planBefore() const;
+  /// The kernel that is looked at; null for none.
+  const KernelInfo* current() const { return plan_.find(current_); }
+  void setCurrent(const QString& kernel);
+
+  void refresh() { ask({}, {}, false); }
+  /// Runs the model as it is and with its kernels, on its inputs or random ones.
+  void measure() { ask({}, {}, true); }
+  void fuse(const QStringList& nodes);
+  void keepApart(const QStringList& nodes);
+  /// The node leaves its kernel for the one that holds `to`.
+  void move(const QString& node, const QString& to);
+  /// Takes one entry of the plan away: "merge[0]".
+  void removeEntry(const QString& entry);
+  void undo();
+  void redo();
+  /// As fusion.json.
+  void saveTo(const QString& path);
+  void loadFrom(const QString& path);
+  /// The plan of a window before.
+  void restore(const QString& steering);
+  /// Puts the kernels in place: a step of the document's history, verified as rewrites are.
+  void apply();
+  /// `form`: "loops", "cpp", "cuda" or "ptx".
+  using CodeCallback = std::function<void(const QJsonObject& kernel, const QString& error)>;
+  void askCode(const QString& kernel, const QString& form, CodeCallback done);
+  /// `part`: "loops" or "source". Verified; kept in the plan where it is right.
+  void edit(const QString& kernel, const QString& part, const QString& text,
+            std::function<void(const EditOutcome&)> done);
+
+ Q_SIGNALS:
+  void changed();         ///< another plan, or whether one is on its way
+  void currentChanged();  ///< another kernel is looked at
+  void saved(const QString& path);
+
+ private:
+  struct Step {
+    QString label{}, steering{};
+    bool isPlain = false;  ///< nothing is wanted otherwise
+    std::shared_ptr<const CompilePlan> plan{};
+    GraphRef graph{};  ///< that it is of
+  };
+  void ask(const QString& label, QJsonObject request, bool measure);
+  void take(const QJsonObject& plan, const GraphRef& graph);
+  void push(const QString& label, const QString& steering);
+  void syncSteering();
+  void forget();
+  void goTo(int step);
+  void follow();
+
+  Document& document_;
+  EngineClient& engine_;
+  CompilePlan plan_;
+  GraphRef graph_;  ///< that the plan is of
+  QString whyNone_, current_, steering_;
+  std::vector<Step> steps_;
+  int at_ = 0;
+  int busy_ = 0;  ///< the call under way
+  int revision_ = 0;
+  bool active_ = false, measuring_ = false;
+  bool engineHasSteering_ = true;  ///< false where a new engine has not heard of it
+};
+
+}  // namespace graft

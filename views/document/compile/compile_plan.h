@@ -1,0 +1,89 @@
+// CompilePlan: what runs when a model runs: generated kernels, hand-written ones, a library's, PyTorch's own; which of
+// them could be one, and why they are not. Plain values, read from the engine's compile/plan.
+//
+//   CompilePlan plan = readPlan(reply.result);
+//   if (const KernelInfo* k = plan.kernelOf("softmax_1")) show(k->name, k->share(plan));
+#pragma once
+
+#include <QHash>
+#include <QJsonObject>
+#include <QStringList>
+#include <cmath>
+#include <vector>
+
+#include "core/ir/graph.h"
+
+namespace graft {
+
+/// Who wrote what runs.
+enum class KernelOrigin { Generated, Edited, HandWritten, Library, Aten, User };
+/// "generated", "edited by hand", "hand-written", "library", "PyTorch", "your own".
+QString originText(KernelOrigin);
+
+/// A generated kernel of the plan, or an operator that runs by itself.
+struct KernelInfo {
+  QString name;         ///< unique in the plan; of an operator, its node's
+  QString label;        ///< "add · layer_norm", "linear"
+  QStringList nodes;    ///< of the graph that is shown: what the canvas selects
+  QStringList inside;   ///< the nodes that its code computes, in order: those of the graph, or of a kernel in place
+  QStringList modules;  ///< paths, the first node's first
+  KernelOrigin origin = KernelOrigin::Aten;
+  bool isInPlace = false;  ///< the model calls it already
+  QString op;              ///< of an operator that runs by itself
+  QString product;         ///< the matrix product that it begins with
+  QString schedule;        ///< what a person has chosen of its loops, a line for each
+  QString edited;          ///< "loops" or "source" where a person has edited them
+  double bytesRead = 0, bytesWritten = 0;
+  double bytesApart = NAN;  ///< that its operators read and write one by one
+  double predicted = NAN;   ///< microseconds; NAN as below: not known
+  double saved = NAN;       ///< of them, predicted
+  double measured = NAN;
+  double operators = NAN;  ///< measured: its operators one by one
+  double generated = NAN;  ///< measured, without what a person has chosen
+
+  bool isGenerated() const { return origin == KernelOrigin::Generated || origin == KernelOrigin::Edited; }
+  double bytes() const { return bytesRead + bytesWritten; }
+};
+
+/// Two nodes that were looked at: whether one kernel computes both, and why not.
+struct FusionPair {
+  QString producer, consumer, value, why;
+  bool isLegal = false, isMerged = false, isAsked = false, areSiblings = false;
+  double apart = 0, together = 0;  ///< predicted microseconds
+  double measured = NAN;           ///< microseconds of both as they are now
+};
+
+/// What a person wants and cannot have.
+struct UnappliedEntry {
+  QString entry, why;
+};
+
+struct CompilePlan {
+  std::vector<KernelInfo> kernels;  ///< all that runs, in the order of the graph
+  std::vector<FusionPair> pairs;
+  QHash<QString, QString> whyAlone;  ///< by node: why no kernel is generated for it
+  std::vector<UnappliedEntry> unapplied;
+  QString steering;  ///< what people want otherwise, as fusion.json has it
+  bool isForGpu = false;
+  double operatorsUs = NAN, kernelsUs = NAN;  ///< measured: one run as it is, and with the kernels
+  double bytesPerMicrosecond = NAN;           ///< measured: what this machine's memory does
+
+  bool isMeasured() const { return !std::isnan(kernelsUs); }
+  int generatedCount() const;
+  const KernelInfo* find(const QString& name) const;
+  /// That computes the node, or looks through it at a value; null for none.
+  const KernelInfo* kernelOf(const QString& node) const;
+  /// Of the speed of memory, 0 … 1: the bytes that it moves in its time. NAN where nothing was measured.
+  double share(const KernelInfo&) const;
+  /// The pair of these nodes in any order; null for none.
+  const FusionPair* pairOf(const QString& a, const QString& b) const;
+  /// Pairs that lie between kernels, or in one: of the nodes of these.
+  std::vector<const FusionPair*> pairsOf(const KernelInfo&) const;
+
+  QHash<QString, size_t> byNode;  ///< into `kernels`
+};
+
+/// `graph`: that the plan is of. It gives the order.
+CompilePlan readPlan(const QJsonObject& plan, const Graph& graph);
+
+}  // namespace graft

@@ -1,0 +1,303 @@
+#include "views/panels/compile/code_panel.h"
+
+#include <QHBoxLayout>
+#include <QRegularExpression>
+#include <QVBoxLayout>
+
+#include "views/document/document_replies.h"
+#include "views/document/run_figures.h"
+#include "views/widgets/qscintilla.h"
+#include "views/widgets/qt_color.h"
+#include "views/widgets/theme.h"
+
+namespace graft {
+namespace {
+
+constexpr int sideBySide = 900;  ///< loops and code stand beside each other from this width on
+
+const QString& formOf(int tab) {
+  static const QString forms[] = {QStringLiteral("cpp"), QStringLiteral("cuda"), QStringLiteral("ptx")};
+  return forms[tab];
+}
+
+}  // namespace
+
+CodePanel::CodePanel(PanelContext& context) : context_(context), document_(context.document()) {
+  heading_ = new FixedHeightLabel(1, this);
+  outcome_ = new FixedHeightLabel(2, this);
+  outcome_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  legend_ = new QLabel(this);
+  legend_->setWordWrap(true);
+  legend_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Maximum);
+  legend_->setAccessibleName(tr("Nodes of the kernel and their colours"));
+  loops_ = new CodeText(CodeText::Plain, tr("Loops"), this);
+  tabs_ = new QTabBar(this);
+  tabs_->setDrawBase(false);
+  tabs_->setExpanding(false);
+  pages_ = new QStackedWidget(this);
+  const QString titles[] = {tr("C++"), tr("CUDA"), tr("PTX")};
+  for (int i = 0; i < 3; ++i) {
+    texts_[i] = new CodeText(i == Ptx ? CodeText::Plain : CodeText::Cpp, titles[i]);
+    tabs_->addTab(titles[i]);
+    pages_->addWidget(texts_[i]);
+  }
+  tabs_->setTabToolTip(Cpp, tr("The loops as the CPU runs them, as C++ for people"));
+  tabs_->setTabToolTip(Cuda, tr("The kernel for a GPU"));
+  tabs_->setTabVisible(Ptx, false);  // until the engine has given some
+  tabs_->addTab(tr("Python"));
+  tabs_->setTabToolTip(Python, tr("The line of your model that the chosen node comes from"));
+  python_ = new SourceView;
+  pages_->addWidget(python_);
+  editLoops_ = new QPushButton(tr("Edit"), this);
+  editLoops_->setToolTip(tr("Write the loops otherwise; they stay only where they compute the same"));
+  editSource_ = new QPushButton(tr("Edit"), this);
+  editSource_->setToolTip(
+      tr("Write the C++ otherwise. The engine compiles it only where GRAFT_TRUST_SOURCES=1 says that it may"));
+  keep_ = new QPushButton(tr("Verify and keep"), this);
+  keep_->setToolTip(tr("Runs it beside the operators that it stands for; it becomes part of the plan if it is right"));
+  discard_ = new QPushButton(tr("Discard"), this);
+  auto* loopsHead = new QLabel(tr("Loops"));
+  auto* loopsPart = new QWidget;
+  auto* loopsColumn = new QVBoxLayout(loopsPart);
+  auto* loopsAcross = new QHBoxLayout;
+  loopsAcross->setContentsMargins(12, 2, 8, 2);
+  loopsAcross->addWidget(loopsHead);
+  loopsAcross->addStretch(1);
+  loopsAcross->addWidget(editLoops_);
+  auto* codePart = new QWidget;
+  auto* codeColumn = new QVBoxLayout(codePart);
+  auto* codeAcross = new QHBoxLayout;
+  codeAcross->setContentsMargins(0, 2, 8, 2);
+  codeAcross->addWidget(tabs_, 1);
+  codeAcross->addWidget(editSource_);
+  for (const auto& [column, across, text] :
+       {std::tuple<QVBoxLayout*, QHBoxLayout*, QWidget*>{loopsColumn, loopsAcross, loops_},
+        std::tuple<QVBoxLayout*, QHBoxLayout*, QWidget*>{codeColumn, codeAcross, pages_}}) {
+    column->setContentsMargins(0, 0, 0, 0);
+    column->setSpacing(0);
+    column->addLayout(across);
+    column->addWidget(text, 1);
+  }
+  parts_ = new QSplitter(Qt::Vertical, this);
+  parts_->setChildrenCollapsible(false);
+  parts_->setHandleWidth(1);
+  parts_->addWidget(loopsPart);
+  parts_->addWidget(codePart);
+  parts_->setStretchFactor(0, 2);
+  parts_->setStretchFactor(1, 3);
+  auto* below = new QHBoxLayout;
+  below->setContentsMargins(12, 4, 8, 6);
+  below->addWidget(outcome_, 1);
+  below->addWidget(discard_);
+  below->addWidget(keep_);
+  auto* head = new QVBoxLayout;
+  head->setContentsMargins(12, 6, 8, 4);
+  head->setSpacing(2);
+  head->addWidget(heading_);
+  head->addWidget(legend_);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 0, 0, 0);
+  column->setSpacing(0);
+  column->addLayout(head);
+  column->addWidget(parts_, 1);
+  column->addLayout(below);
+  connect(tabs_, &QTabBar::currentChanged, this, [this](int tab) {
+    pages_->setCurrentIndex(tab);
+    editSource_->setVisible(tab == Cpp);
+    askShown();
+  });
+  connect(legend_, &QLabel::linkActivated, this, [this](const QString& node) { Q_EMIT context_.nodeAsked(node); });
+  connect(legend_, &QLabel::linkHovered, this, [this](const QString& node) {
+    Q_EMIT context_.nodesLit(node.isEmpty() ? QStringList() : QStringList{node});
+  });
+  for (CodeText* text : {loops_, texts_[0], texts_[1], texts_[2]})
+    connect(text, &CodeText::nodeClicked, this, [this](const QString& node) {
+      if (document_.graph() && document_.graph()->findNode(node.toStdString())) return Q_EMIT context_.nodeAsked(node);
+      for (CodeText* t : {loops_, texts_[0], texts_[1], texts_[2]}) t->setNode(node);  // of a kernel in place
+    });
+  connect(editLoops_, &QPushButton::clicked, this, [this] { edit(*loops_); });
+  connect(editSource_, &QPushButton::clicked, this, [this] { edit(*texts_[Cpp]); });
+  connect(keep_, &QPushButton::clicked, this, &CodePanel::verify);
+  connect(discard_, &QPushButton::clicked, this, [this] {
+    shown_.clear();
+    outcome_->showText({});
+    for (CodeText* text : {loops_, texts_[Cpp]}) text->setEditing(false);
+    refresh();
+  });
+  connect(&document_.compilation(), &Compilation::currentChanged, this, &CodePanel::refresh);
+  connect(&document_.compilation(), &Compilation::changed, this, &CodePanel::refresh);
+  connect(&document_, &Document::selectionChanged, this, &CodePanel::followSelection);
+  connect(&context_, &PanelContext::themeChanged, this, [this] {
+    for (CodeText* text : {loops_, texts_[0], texts_[1], texts_[2]}) text->refreshTheme();
+    python_->refreshTheme();
+    refresh();
+  });
+  refresh();
+}
+
+CodeText* CodePanel::code(Tab tab) { return texts_[tab]; }
+
+void CodePanel::resizeEvent(QResizeEvent* e) {
+  QWidget::resizeEvent(e);
+  const Qt::Orientation wanted = width() >= sideBySide ? Qt::Horizontal : Qt::Vertical;
+  if (parts_->orientation() != wanted) parts_->setOrientation(wanted);
+}
+
+/// Another kernel, or another plan.
+void CodePanel::refresh() {
+  if (isEditing()) return showEditing();  // nobody's words are thrown away
+  const Compilation& compilation = document_.compilation();
+  const KernelInfo* k = compilation.isKnown() ? compilation.current() : nullptr;
+  QString links;
+  if (!k) {
+    heading_->showText(compilation.isKnown() ? tr("Choose a kernel: in the table, or one of its nodes on the canvas")
+                                             : QString());
+  } else {
+    QStringList facts{originText(k->origin)};
+    if (!k->modules.value(0).isEmpty())
+      facts << tr("in %1%2").arg(k->modules.first(), k->modules.size() > 1 ? QStringLiteral(", …") : QString());
+    facts << bytes(k->bytes());
+    if (!std::isnan(k->measured)) facts << QStringLiteral("%1 µs").arg(k->measured, 0, 'g', 3);
+    heading_->showText(QStringLiteral("%1: %2").arg(k->label, facts.join(QStringLiteral(" · "))));
+    constexpr qsizetype most = 24;
+    for (qsizetype i = 0; i < std::min(most, k->inside.size()); ++i)
+      links += QStringLiteral(
+                   "<span style='color:%1'>■</span>&nbsp;<a href='%2' style='color:%3;text-decoration:none'>"
+                   "%2</a> &nbsp; ")
+                   .arg(css(themePalette().pattern(static_cast<size_t>(i))), k->inside[i], css(themePalette().text));
+    if (k->inside.size() > most) links += tr("and %1 more").arg(k->inside.size() - most);
+  }
+  legend_->setText(k && k->isGenerated() ? links : QString());
+  legend_->setVisible(k && k->isGenerated());
+  parts_->widget(0)->setVisible(!k || k->isGenerated());
+  askShown();
+  followSelection();
+  showEditing();
+}
+
+/// What is in view is asked for; the other tabs when they are chosen.
+void CodePanel::askShown() {
+  const Compilation& compilation = document_.compilation();
+  if (!compilation.isActive() || compilation.isBusy() || isEditing()) return;
+  const KernelInfo* k = compilation.isKnown() ? compilation.current() : nullptr;
+  const int tab = tabs_->currentIndex();
+  if (!k || !k->isGenerated()) {
+    shown_.clear();
+    loops_->setNone({});
+    const QString why = k ? compilation.plan().whyAlone.value(k->name) : QString();
+    for (CodeText* text : texts_)
+      text->setNone(
+          !k ? QString()
+             : tr("No kernel is generated for %1%2").arg(k->op, why.isEmpty() ? QString() : tr(":\n%1").arg(why)));
+    return;
+  }
+  ask(QStringLiteral("loops"), *loops_);
+  if (tab < Python) ask(formOf(tab), *texts_[tab]);
+  if (tab == Cuda) ask(formOf(Ptx), *texts_[Ptx]);
+}
+
+void CodePanel::ask(const QString& form, CodeText& into) {
+  Compilation& compilation = document_.compilation();
+  const KernelInfo* k = compilation.current();
+  const QString what = k->name + QLatin1Char('\n') + compilation.steering();
+  if (shown_.value(&into) == what) return;
+  shown_.insert(&into, what);
+  const QStringList nodes = k->inside;
+  compilation.askCode(
+      k->name, form, [this, what, nodes, text = &into](const QJsonObject& kernel, const QString& error) {
+        if (shown_.value(text) != what) return;  // another one is wanted now
+        const QString problem = at(kernel, "problem").toString();
+        if (!error.isEmpty() || !problem.isEmpty()) {
+          text->setNone((error.isEmpty() ? tr("It runs as PyTorch's operators: %1").arg(problem) : error));
+          if (!error.isEmpty()) shown_.remove(text);
+        } else {
+          text->setCode(at(kernel, "text").toString(), nodes, at(kernel, "spans").toArray());
+        }
+        showEditing();
+        if (text == texts_[Ptx]) tabs_->setTabVisible(Ptx, error.isEmpty() && problem.isEmpty());
+        followSelection();
+      });
+}
+
+/// The node that is chosen, in all texts and as Python.
+void CodePanel::followSelection() {
+  const QString node = document_.selection().value(0);
+  for (CodeText* text : {loops_, texts_[0], texts_[1], texts_[2]}) text->setNode(node);
+  const bool isNode = document_.graph() && document_.graph()->findNode(node.toStdString());
+  if (tabs_->currentIndex() != Python) return;
+  if (!isNode) return python_->setNone(tr("choose a node, and its line of Python stands here"));
+  document_.askSource(node, [this, node](const EngineReply& reply) {
+    if (document_.selection().value(0) != node || reply.cancelled()) return;
+    if (reply.ok())
+      python_->setSource(reply.result);
+    else
+      python_->setNone(reply.error);
+  });
+}
+
+void CodePanel::edit(CodeText& text) {
+  if (isEditing()) return;
+  outcome_->showText({});
+  text.setEditing(true);
+  text.editor()->setFocus();
+  showEditing();
+}
+
+void CodePanel::showEditing() {
+  const Compilation& compilation = document_.compilation();
+  const KernelInfo* k = compilation.isKnown() ? compilation.current() : nullptr;
+  const bool mayEdit = k && k->isGenerated() && !k->isInPlace && !isEditing();
+  editLoops_->setEnabled(mayEdit && !loops_->text().isEmpty());
+  editSource_->setEnabled(mayEdit && !texts_[Cpp]->text().isEmpty());
+  keep_->setVisible(isEditing());
+  discard_->setVisible(isEditing());
+  keep_->setEnabled(!compilation.isBusy());
+  outcome_->setVisible(isEditing() || !outcome_->fullText().isEmpty());
+}
+
+void CodePanel::verify() {
+  CodeText& text = loops_->isEditing() ? *loops_ : *texts_[Cpp];
+  const QString kernel = shown_.value(&text).section(QLatin1Char('\n'), 0, 0);
+  text.clearAnnotations();
+  outcome_->showText(tr("Running it beside its operators…"));
+  document_.compilation().edit(kernel, &text == loops_ ? QStringLiteral("loops") : QStringLiteral("source"),
+                               text.text(), [this, self = QPointer(this)](const EditOutcome& outcome) {
+                                 if (self) tell(outcome);
+                               });
+  showEditing();
+}
+
+void CodePanel::tell(const EditOutcome& outcome) {
+  CodeText& text = loops_->isEditing() ? *loops_ : *texts_[Cpp];
+  if (outcome.isRight) {
+    outcome_->showText(outcome.what);
+    text.setEditing(false);
+    shown_.clear();
+    return refresh();
+  }
+  outcome_->showText(outcome.why.isEmpty() ? outcome.what : tr("%1: %2").arg(outcome.what, outcome.why));
+  if (!outcome.element.isEmpty()) {
+    const int line = text.lineStoring(outcome.output);
+    text.annotate(line < 0 ? text.editor()->lines() - 1 : line,
+                  tr("%1%2 is %3; its operators compute %4")
+                      .arg(outcome.output, outcome.element, outcome.actual, outcome.expected));
+  } else if (const auto place = QRegularExpression(QStringLiteral(":(\\d+):(\\d+): (.*)")).match(outcome.why);
+             place.hasMatch()) {
+    text.annotate(std::max(0, place.captured(1).toInt() - 1), place.captured(3));
+  }
+  showEditing();
+}
+
+PanelDescription codePanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("code");
+  d.title = CodePanel::tr("C&ode");
+  d.help = CodePanel::tr("Shows the chosen kernel as loops and as code; both can be edited");
+  d.area = Qt::RightDockWidgetArea;
+  d.arrangements = {Arrangement::Compile};
+  d.size = {540, 0};
+  d.make = [](PanelContext& context) { return new CodePanel(context); };
+  return d;
+}
+
+}  // namespace graft

@@ -1,0 +1,136 @@
+#include "views/panels/compile/kernel_table.h"
+
+#include <QHeaderView>
+
+#include "views/document/run_figures.h"
+#include "views/widgets/empty_hint.h"
+#include "views/widgets/qt_color.h"
+
+namespace graft {
+namespace {
+
+constexpr int sortRole = Qt::UserRole, kernelRole = Qt::UserRole + 1;
+
+/// Sorts by numbers where a column has numbers; unknown ones come last.
+class KernelRow : public QTreeWidgetItem {
+ public:
+  using QTreeWidgetItem::QTreeWidgetItem;
+  bool operator<(const QTreeWidgetItem& other) const override {
+    const int column = treeWidget()->sortColumn();
+    const QVariant a = data(column, sortRole), b = other.data(column, sortRole);
+    return a.isValid() && b.isValid() ? a.toDouble() < b.toDouble() : text(column) < other.text(column);
+  }
+};
+
+QString micros(double us) {
+  if (std::isnan(us)) return QStringLiteral("–");
+  return us >= 1000 ? QString::number(us / 1000, 'f', 2) + QStringLiteral(" ms")
+                    : QString::number(us, 'f', us < 10 ? 2 : 1) + QStringLiteral(" µs");
+}
+
+void setFigure(QTreeWidgetItem* row, int column, double value, const QString& text) {
+  row->setText(column, text);
+  row->setData(column, sortRole, std::isnan(value) ? -1.0 : value);
+  row->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+}
+
+QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
+  QStringList lines{k.label + QStringLiteral(" — ") + originText(k.origin)};
+  if (!k.modules.value(0).isEmpty()) lines << KernelTable::tr("in %1").arg(k.modules.join(QStringLiteral(", ")));
+  if (!k.product.isEmpty()) lines << KernelTable::tr("behind the matrix product %1").arg(k.product);
+  if (!std::isnan(k.bytesApart))
+    lines << KernelTable::tr("moves %1; its operators one by one move %2").arg(bytes(k.bytes()), bytes(k.bytesApart));
+  if (const QString why = plan.whyAlone.value(k.name); !why.isEmpty()) lines << KernelTable::tr("alone: %1").arg(why);
+  return lines.join(QLatin1Char('\n'));
+}
+
+}  // namespace
+
+KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(parent), document_(document) {
+  setAccessibleName(tr("Kernels"));
+  setHeaderLabels({tr("Kernel"), tr("By"), tr("Reads"), tr("Writes"), tr("Predicted"), tr("Measured"), tr("Before"),
+                   tr("Of memory"), tr("Schedule")});
+  headerItem()->setToolTip(Origin, tr("Who wrote what runs: Graft's generator, a person, a library, or PyTorch"));
+  headerItem()->setToolTip(Predicted, tr("The time that the plan counts with"));
+  headerItem()->setToolTip(Measured, tr("The median time in a run of the model; Measure, above, takes it"));
+  headerItem()->setToolTip(Before, tr("What its operators take one by one, measured"));
+  headerItem()->setToolTip(Share, tr("Bytes read and written in its time, as part of what this machine's memory does. "
+                                     "Above 100 % the data comes from caches"));
+  headerItem()->setToolTip(Schedule, tr("What a person has chosen of its loops; and its time without that"));
+  setRootIsDecorated(false);
+  setUniformRowHeights(true);
+  setSortingEnabled(true);
+  header()->setSortIndicatorClearable(true);
+  header()->setSortIndicator(-1, Qt::AscendingOrder);
+  header()->setStretchLastSection(false);
+  for (int column = Name; column <= Schedule; ++column) {
+    header()->setSectionResizeMode(column, column == Name ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
+    if (column >= Read && column <= Share) headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+  }
+  header()->setMinimumSectionSize(48);
+  new EmptyHint(this, tr("What runs when the model runs will stand here: generated kernels and all other operators."));
+  Compilation& compilation = document_.compilation();
+  connect(&compilation, &Compilation::changed, this, &KernelTable::refresh);
+  connect(&compilation, &Compilation::currentChanged, this, &KernelTable::follow);
+  connect(this, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* row) {
+    if (!filling_ && row) Q_EMIT chosen(kernelOf(*row));
+  });
+}
+
+QString KernelTable::kernelOf(const QTreeWidgetItem& row) { return row.data(Name, kernelRole).toString(); }
+
+QTreeWidgetItem* KernelTable::row(const QString& kernel) const {
+  for (int i = 0; i < topLevelItemCount(); ++i)
+    if (kernelOf(*topLevelItem(i)) == kernel) return topLevelItem(i);
+  return nullptr;
+}
+
+void KernelTable::refresh() {
+  const Compilation& compilation = document_.compilation();
+  filling_ = true;
+  const int sorted = header()->sortIndicatorSection();
+  setSortingEnabled(false);
+  clear();
+  const CompilePlan& plan = compilation.plan();
+  QList<QTreeWidgetItem*> rows;
+  if (compilation.isKnown())
+    for (const KernelInfo& k : plan.kernels) {
+      auto* row = new KernelRow;
+      row->setText(Name, k.label);
+      row->setData(Name, kernelRole, k.name);
+      row->setText(Origin, originText(k.origin) + (k.isInPlace ? tr(", in place") : QString()));
+      setFigure(row, Read, k.bytesRead, bytes(k.bytesRead));
+      setFigure(row, Written, k.bytesWritten, bytes(k.bytesWritten));
+      setFigure(row, Predicted, k.predicted, micros(k.predicted));
+      setFigure(row, Measured, k.measured, micros(k.measured));
+      setFigure(row, Before, k.operators, micros(k.operators));
+      const double share = plan.share(k);
+      setFigure(row, Share, share,
+                std::isnan(share) ? QStringLiteral("–") : QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0));
+      QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
+      if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
+      row->setText(Schedule, schedule);
+      const QString tip = tipOf(k, plan);
+      for (int column = Name; column <= Schedule; ++column) row->setToolTip(column, tip);
+      if (!k.isGenerated()) row->setForeground(Origin, toQt(themePalette().dim));
+      rows << row;
+    }
+  addTopLevelItems(rows);
+  setSortingEnabled(true);
+  header()->setSortIndicator(sorted, header()->sortIndicatorOrder());
+  filling_ = false;
+  follow();
+}
+
+/// The kernel that is looked at, wherever it was chosen.
+void KernelTable::follow() {
+  const KernelInfo* now = document_.compilation().current();
+  QTreeWidgetItem* wanted = now ? row(now->name) : nullptr;
+  if (wanted == currentItem()) return;
+  filling_ = true;
+  setCurrentItem(wanted);
+  if (!wanted) clearSelection();
+  filling_ = false;
+}
+
+}  // namespace graft

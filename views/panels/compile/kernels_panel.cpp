@@ -1,0 +1,155 @@
+#include "views/panels/compile/kernels_panel.h"
+
+#include <QHBoxLayout>
+#include <QVBoxLayout>
+
+#include "views/document/run_figures.h"
+
+namespace graft {
+
+KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_(context.document()) {
+  summary_ = new FixedHeightLabel(1, this);
+  table_ = new KernelTable(document_);
+  pairs_ = new PairsList(document_);
+  wishes_ = new WishesList(document_);
+  tabs_ = new QTabWidget(this);
+  tabs_->setDocumentMode(true);
+  tabs_->addTab(table_, tr("Kernels"));
+  tabs_->addTab(pairs_, tr("Between"));
+  tabs_->setTabToolTip(Between, tr("Pairs of nodes: whether one kernel computes both, and why not"));
+  tabs_->addTab(wishes_, tr("Wishes"));
+  tabs_->setTabToolTip(Wishes, tr("What you want otherwise of the plan"));
+  timeline_ = new TimelinePlot;
+  timeline_->setLanes(tr("as it is"), tr("kernels"));
+  tabs_->addTab(timeline_, tr("Timeline"));
+  connect(timeline_, &TimelinePlot::chosen, this, &KernelsPanel::choose);
+  auto* across = new QHBoxLayout;
+  across->setSpacing(4);
+  across->addWidget(summary_, 1);
+  across->addWidget(button("measureKernels", tr("Measure"), tr("Runs the model as it is and with its kernels")));
+  across->addWidget(button("applyKernels", tr("Put in place"),
+                           tr("Replaces the operators by the plan's kernels, each verified: a step of the history")));
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(8, 6, 8, 0);
+  column->setSpacing(2);
+  column->addLayout(across);
+  column->addWidget(tabs_, 1);
+  connect(table_, &KernelTable::chosen, this, &KernelsPanel::choose);
+  connect(table_, &QTreeWidget::itemActivated, this,
+          [this](QTreeWidgetItem* row) { choose(KernelTable::kernelOf(*row)); });
+  const auto light = [this](const QStringList& nodes) {
+    Q_EMIT context_.matchAsked(nodes);
+    Q_EMIT context_.nodesLit(nodes);
+  };
+  connect(pairs_, &PairsList::chosen, this, light);
+  connect(wishes_, &WishesList::chosen, this, light);
+  connect(wishes_, &WishesList::actionAsked, &context_, &PanelContext::actionAsked);
+  connect(&document_, &Document::selectionChanged, this, &KernelsPanel::followSelection);
+  connect(&document_.compilation(), &Compilation::changed, this, &KernelsPanel::refresh);
+  connect(&context_, &PanelContext::themeChanged, this, [this] {
+    table_->refresh();
+    pairs_->refresh();
+  });
+  refresh();
+}
+
+QToolButton* KernelsPanel::button(const char* action, const QString& text, const QString& tip) {
+  auto* b = new QToolButton(this);
+  b->setText(text);
+  b->setToolTip(tip);
+  b->setObjectName(QLatin1String(action) + QStringLiteral("Button"));
+  connect(b, &QToolButton::clicked, this,
+          [this, name = QString::fromLatin1(action)] { Q_EMIT context_.actionAsked(name); });
+  return b;
+}
+
+void KernelsPanel::choose(const QString& kernel) {
+  document_.compilation().setCurrent(kernel);
+  if (const KernelInfo* k = document_.compilation().current()) Q_EMIT context_.matchAsked(k->nodes);
+}
+
+/// The kernel of the node that was chosen elsewhere.
+void KernelsPanel::followSelection() {
+  Compilation& compilation = document_.compilation();
+  const QString node = document_.selection().value(0);
+  if (!compilation.isKnown() || node.isEmpty()) return;
+  const KernelInfo* now = compilation.current();
+  if (now && now->nodes.contains(node)) return;
+  if (const KernelInfo* k = compilation.plan().kernelOf(node)) compilation.setCurrent(k->name);
+}
+
+void KernelsPanel::showPair(const FusionPair& pair) {
+  tabs_->setCurrentIndex(Between);
+  pairs_->show(pair);
+}
+
+void KernelsPanel::refresh() {
+  const Compilation& compilation = document_.compilation();
+  const CompilePlan& plan = compilation.plan();
+  QString text;
+  if (compilation.isMeasuring()) {
+    text = tr("Running the model as it is and with its kernels…");
+  } else if (compilation.isBusy()) {
+    text = tr("Planning…");
+  } else if (!compilation.whyNone().isEmpty()) {
+    text = compilation.whyNone();
+  } else if (compilation.isKnown()) {
+    double moved = 0, apart = 0, saved = 0;
+    for (const KernelInfo& k : plan.kernels) {
+      moved += k.bytes();
+      apart += std::isnan(k.bytesApart) ? k.bytes() : k.bytesApart;
+      saved += std::isnan(k.saved) ? 0 : k.saved;
+    }
+    text = tr("%1 run, %2 generated · %3 moved instead of %4")
+               .arg(counted(static_cast<qint64>(plan.kernels.size()), tr("kernel"), tr("kernels")))
+               .arg(plan.generatedCount())
+               .arg(bytes(moved), bytes(apart));
+    text += plan.isMeasured()
+                ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
+                : tr(" · %1 less predicted").arg(ms(saved / 1000));
+    if (!plan.unapplied.empty())
+      text +=
+          tr(" · %1 cannot be had").arg(counted(static_cast<qint64>(plan.unapplied.size()), tr("wish"), tr("wishes")));
+  }
+  summary_->showText(text);
+  fillTimeline();
+  tabs_->setTabText(Wishes, wishes_->tree()->topLevelItemCount() > 0
+                                ? tr("Wishes (%1)").arg(wishes_->tree()->topLevelItemCount())
+                                : tr("Wishes"));
+}
+
+/// What was measured, one after the other: each kernel below the operators that it stands for.
+void KernelsPanel::fillTimeline() {
+  const Compilation& compilation = document_.compilation();
+  const CompilePlan& plan = compilation.plan();
+  std::vector<TimelinePlot::Span> before, after;
+  double at[2] = {0, 0};
+  for (const KernelInfo& k : plan.kernels) {
+    if (!compilation.isKnown() || std::isnan(k.measured)) continue;
+    const QString label = k.label + QLatin1Char(' ') + k.modules.value(0);
+    const BoxKind kind = k.op.isEmpty() ? BoxKind::Module : kindOfOperator(k.op.toStdString());
+    const double apart = std::isnan(k.operators) ? k.measured : k.operators;
+    before.push_back({k.name, label, kind, at[0], apart});
+    after.push_back({k.name, label, kind, at[1], k.measured});
+    at[0] += apart;
+    at[1] += k.measured;
+  }
+  tabs_->setTabEnabled(Timeline, !after.empty());
+  tabs_->setTabToolTip(
+      Timeline, after.empty() ? tr("Measure, above, fills it") : tr("What was measured, one kernel after the other"));
+  timeline_->setSpans(std::move(before), std::move(after));
+}
+
+PanelDescription kernelsPanel() {
+  PanelDescription d;
+  d.name = QStringLiteral("kernels");
+  d.title = KernelsPanel::tr("&Kernels");
+  d.help = KernelsPanel::tr("Lists what runs: generated kernels, libraries, PyTorch's own; and why they are not fewer");
+  d.area = Qt::BottomDockWidgetArea;
+  d.arrangements = {Arrangement::Compile};
+  d.size = {0, 290};
+  d.make = [](PanelContext& context) { return new KernelsPanel(context); };
+  return d;
+}
+
+}  // namespace graft

@@ -1,0 +1,163 @@
+#include "views/panels/compile/pairs_list.h"
+
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QVBoxLayout>
+
+#include "views/widgets/empty_hint.h"
+#include "views/widgets/qt_color.h"
+
+namespace graft {
+namespace {
+
+constexpr int pairRole = Qt::UserRole;
+
+QString bareMicros(double us) { return std::isnan(us) ? QStringLiteral("–") : QString::number(us, 'g', 3); }
+
+QString stateOf(const FusionPair& p) {
+  if (p.isMerged) return p.isAsked ? PairsList::tr("fused, as asked") : PairsList::tr("fused");
+  return p.isLegal ? PairsList::tr("apart") : PairsList::tr("cannot be fused");
+}
+
+}  // namespace
+
+PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
+  tree_ = new QTreeWidget(this);
+  tree_->setAccessibleName(tr("Pairs of nodes"));
+  tree_->setHeaderLabels({tr("Between"), tr("State"), tr("Why"), tr("Apart"), tr("Together"), tr("Measured")});
+  tree_->headerItem()->setToolTip(Apart, tr("Microseconds that both take as two kernels, predicted"));
+  tree_->headerItem()->setToolTip(Together, tr("Microseconds that one kernel of both takes, predicted"));
+  tree_->headerItem()->setToolTip(Measured, tr("Microseconds that both take as they are now"));
+  tree_->setRootIsDecorated(false);
+  tree_->setUniformRowHeights(true);
+  tree_->header()->setStretchLastSection(false);
+  tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
+  tree_->header()->setSectionResizeMode(Why, QHeaderView::Stretch);
+  for (const int column : {Apart, Together, Measured})
+    tree_->headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+  new EmptyHint(tree_, tr("No value passes here from one kernel to another."));
+  onlyApart_ = new QCheckBox(tr("Only those &apart"), this);
+  onlyApart_->setToolTip(tr("Leaves out the pairs that one kernel computes"));
+  onlyApart_->setChecked(true);
+  onlyKernel_ = new QCheckBox(tr("Only of the chosen &kernel"), this);
+  fuse_ = new QPushButton(tr("&Fuse"), this);
+  fuse_->setToolTip(tr("One kernel is to compute both, whatever it costs"));
+  apart_ = new QPushButton(tr("Keep &apart").remove(QLatin1Char('&')), this);
+  apart_->setToolTip(tr("No kernel is to hold both"));
+  move_ = new QPushButton(tr("&Move there"), this);
+  move_->setToolTip(tr("The second node leaves its kernel for the one of the first"));
+  why_ = new FixedHeightLabel(1, this);
+  auto* across = new QHBoxLayout;
+  across->setSpacing(8);
+  for (QWidget* w : std::initializer_list<QWidget*>{onlyApart_, onlyKernel_}) across->addWidget(w);
+  across->addWidget(why_, 1);
+  for (QWidget* w : std::initializer_list<QWidget*>{fuse_, apart_, move_}) across->addWidget(w);
+  auto* column = new QVBoxLayout(this);
+  column->setContentsMargins(0, 6, 0, 0);
+  column->addLayout(across);
+  column->addWidget(tree_, 1);
+  Compilation& compilation = document_.compilation();
+  for (QCheckBox* box : {onlyApart_, onlyKernel_}) connect(box, &QCheckBox::toggled, this, &PairsList::refresh);
+  connect(&compilation, &Compilation::changed, this, &PairsList::refresh);
+  connect(&compilation, &Compilation::currentChanged, this, [this] {
+    if (onlyKernel_->isChecked()) refresh();
+  });
+  connect(tree_, &QTreeWidget::currentItemChanged, this, [this] {
+    explain();
+    if (const FusionPair* p = current(); p && !filling_) Q_EMIT chosen({p->producer, p->consumer});
+  });
+  connect(fuse_, &QPushButton::clicked, this, [this] {
+    if (const FusionPair* p = current()) document_.compilation().fuse({p->producer, p->consumer});
+  });
+  connect(apart_, &QPushButton::clicked, this, [this] {
+    if (const FusionPair* p = current()) document_.compilation().keepApart({p->producer, p->consumer});
+  });
+  connect(move_, &QPushButton::clicked, this, [this] {
+    if (const FusionPair* p = current()) document_.compilation().move(p->consumer, p->producer);
+  });
+  explain();
+}
+
+const FusionPair* PairsList::current() const {
+  const QTreeWidgetItem* row = tree_->currentItem();
+  const QStringList nodes = row ? row->data(Between, pairRole).toStringList() : QStringList();
+  return row ? document_.compilation().plan().pairOf(nodes.value(0), nodes.value(1)) : nullptr;
+}
+
+void PairsList::refresh() {
+  const QStringList chosen =
+      tree_->currentItem() ? tree_->currentItem()->data(Between, pairRole).toStringList() : QStringList();
+  const Compilation& compilation = document_.compilation();
+  const KernelInfo* kernel = onlyKernel_->isChecked() ? compilation.current() : nullptr;
+  filling_ = true;
+  tree_->clear();
+  const auto& pairs = compilation.plan().pairs;
+  QList<QTreeWidgetItem*> rows;
+  QTreeWidgetItem* again = nullptr;
+  for (const FusionPair& p : pairs) {
+    if (!compilation.isKnown()) break;
+    if (onlyApart_->isChecked() && p.isMerged) continue;
+    if (onlyKernel_->isChecked() &&
+        !(kernel && (kernel->nodes.contains(p.producer) || kernel->nodes.contains(p.consumer))))
+      continue;
+    auto* row = new QTreeWidgetItem;
+    row->setText(Between,
+                 p.areSiblings ? tr("%1 ∥ %2").arg(p.producer, p.consumer) : tr("%1 → %2").arg(p.producer, p.consumer));
+    row->setToolTip(Between, p.areSiblings ? tr("Both read %1, and neither needs the other").arg(p.value)
+                                           : tr("%1 passes between them").arg(p.value));
+    row->setText(State, stateOf(p));
+    row->setText(Why, p.why);
+    row->setToolTip(Why, p.why);
+    const double numbers[] = {p.apart, p.together, p.measured};
+    for (int k = 0; k < 3; ++k) {
+      row->setText(Apart + k, bareMicros(numbers[k]));
+      row->setTextAlignment(Apart + k, Qt::AlignRight | Qt::AlignVCenter);
+    }
+    if (!p.isLegal) row->setForeground(State, toQt(themePalette().dim));
+    const QStringList nodes{p.producer, p.consumer};
+    row->setData(Between, pairRole, nodes);
+    if (nodes == chosen) again = row;
+    rows << row;
+  }
+  tree_->addTopLevelItems(rows);
+  if (again) tree_->setCurrentItem(again);
+  filling_ = false;
+  explain();
+}
+
+void PairsList::show(const FusionPair& pair) {
+  const QStringList nodes{pair.producer, pair.consumer};
+  const bool isMerged = pair.isMerged;
+  const auto find = [&]() -> QTreeWidgetItem* {
+    for (int i = 0; i < tree_->topLevelItemCount(); ++i)
+      if (tree_->topLevelItem(i)->data(Between, pairRole).toStringList() == nodes) return tree_->topLevelItem(i);
+    return nullptr;
+  };
+  if (!find()) {
+    onlyKernel_->setChecked(false);
+    if (isMerged) onlyApart_->setChecked(false);
+  }
+  if (QTreeWidgetItem* row = find()) tree_->setCurrentItem(row);
+}
+
+/// What the buttons would do, and whether they can.
+void PairsList::explain() {
+  const FusionPair* p = current();
+  const CompilePlan& plan = document_.compilation().plan();
+  const bool isFree = p && !document_.compilation().isBusy();
+  fuse_->setEnabled(isFree && !p->isMerged);
+  apart_->setEnabled(isFree && p->isMerged);
+  const KernelInfo* to = p ? plan.kernelOf(p->producer) : nullptr;
+  const KernelInfo* from = p ? plan.kernelOf(p->consumer) : nullptr;
+  move_->setEnabled(isFree && to && from && to != from && to->isGenerated());
+  QString text;
+  if (p && p->isMerged)
+    text = tr("One kernel saves %1 µs, predicted").arg(bareMicros(p->apart - p->together));
+  else if (p && p->isLegal)
+    text = tr("One kernel would take %1 µs more, predicted").arg(bareMicros(p->together - p->apart));
+  else if (p)
+    text = p->why;
+  why_->showText(text);
+}
+
+}  // namespace graft

@@ -1,0 +1,226 @@
+#include "views/window/compile/compile_view.h"
+
+#include <QMenu>
+#include <QToolBar>
+
+#include "views/document/compile/kernel_graph.h"
+#include "views/document/graph_decode.h"
+#include "views/document/run_figures.h"
+#include "views/panels/compile/kernels_panel.h"
+#include "views/window/main_window.h"
+
+namespace graft {
+namespace {
+
+/// What the container of each kernel says: its operators, bytes, time and how near that is to the speed of memory.
+ViewOptions kernelOptions(const CompilePlan& plan) {
+  ViewOptions options;
+  options.depth = 0;
+  options.foldRepeats = false;
+  options.widthByBytes = true;
+  for (const KernelInfo& k : plan.kernels) {
+    if (!k.isGenerated() || k.isInPlace) continue;
+    QStringList facts{counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")), bytes(k.bytes())};
+    const double us = std::isnan(k.measured) ? k.predicted : k.measured;
+    if (!std::isnan(us)) facts << QStringLiteral("%1 µs").arg(us, 0, 'g', 3);
+    if (const double share = plan.share(k); !std::isnan(share))
+      facts << QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0);
+    const std::string detail = facts.join(QStringLiteral(" · ")).toStdString();
+    options.words.emplace(containerOf(k), ModuleWords{k.label.toStdString(), detail, detail});
+  }
+  return options;
+}
+
+}  // namespace
+
+CompileView::CompileView(MainWindow& window)
+    : QObject(&window), window_(window), document_(window.document()), compilation_(window.document().compilation()) {
+  window_.addToolBarBreak();
+  bar_ = window_.addToolBar(tr("Stages"));
+  bar_->setObjectName(QStringLiteral("stages"));
+  bar_->setMovable(false);
+  bar_->toggleViewAction()->setVisible(false);  // it comes with its arrangement
+  bar_->setContentsMargins(0, 0, 0, 0);
+  ribbon_ = new StageRibbon(document_);
+  bar_->addWidget(ribbon_);
+  bar_->hide();
+  connect(ribbon_, &StageRibbon::chosen, this, &CompileView::showStage);
+  connect(ribbon_, &StageRibbon::compareAsked, this, &CompileView::compareStages);
+  connect(&compilation_, &Compilation::changed, this, &CompileView::regroup);
+  connect(&document_, &Document::graphChanged, this, &CompileView::regroup);
+  connect(&document_, &Document::opened, this, [this] { setByKernels(false); });
+  connect(&compilation_, &Compilation::saved, this,
+          [this](const QString& path) { Q_EMIT document_.message(tr("Written: %1").arg(path)); });
+  Canvas* canvas = window_.canvas();
+  connect(canvas, &Canvas::edgeClicked, this, [this](int edge) {
+    if (const FusionPair* p = pairOf(edge)) window_.panel<KernelsPanel>()->showPair(FusionPair(*p));
+  });
+  connect(canvas, &Canvas::edgeMenuAsked, this, &CompileView::showEdgeMenu);
+}
+
+void CompileView::setShown(bool on) {
+  bar_->setVisible(on && document_.isOpen());
+  if (on == compilation_.isActive()) return;
+  compilation_.setActive(on);
+  Comparison& comparison = window_.comparison();
+  comparison.setShowingKernels(on);
+  window_.canvas()->setEdgeTips(on ? [this](int edge) { return edgeTip(edge); } : std::function<QString(int)>());
+  regroup();
+}
+
+void CompileView::setByKernels(bool on) {
+  comparesPlans_ = comparesPlans_ && on;
+  byKernels_ = on;
+  if (QAction* a = window_.action(QStringLiteral("byKernels"))) a->setChecked(on);
+  regroup();
+}
+
+/// Draws by kernels where that is wanted and known; by modules otherwise.
+void CompileView::regroup() {
+  Comparison& comparison = window_.comparison();
+  const bool isWanted = byKernels_ && compilation_.isActive() && compilation_.isKnown();
+  // While another plan is on its way, the drawing of the one before stays.
+  if (byKernels_ && compilation_.isActive() && !isWanted && compilation_.isBusy()) return;
+  Comparison::Grouping grouping;
+  if (isWanted) {
+    const CompilePlan& plan = compilation_.plan();
+    grouping.of = document_.graph();
+    grouping.drawn = graphByKernels(*document_.graph(), plan);
+    grouping.options = kernelOptions(plan);
+    grouping.title = tr("kernels");
+    if (const auto before = compilation_.planBefore(); comparesPlans_ && before) {
+      grouping.before = graphByKernels(*document_.graph(), *before);
+      const ViewOptions words = kernelOptions(*before);
+      grouping.options.words.insert(words.words.begin(), words.words.end());
+      grouping.title = tr("the plan now");
+      grouping.beforeTitle = tr("before: %1").arg(compilation_.undoLabel());
+    }
+  }
+  if (!isWanted && !comparison.isGrouped()) return ribbon_->refresh();
+  comparison.setGrouping(std::move(grouping));
+  ribbon_->setByKernels(comparison.isGrouped());
+}
+
+void CompileView::showStage(const Stage& stage) {
+  if (window_.comparison().isComparing()) window_.setCompare(false);
+  comparesPlans_ = false;
+  switch (stage.kind) {
+    case Stage::Normalised:
+    case Stage::Rules:
+      setByKernels(false);
+      return document_.showStep(stage.step);
+    case Stage::Groups:
+      return setByKernels(!byKernels_);
+    case Stage::Kernels:
+      window_.panel<KernelsPanel>()->showTab(KernelsPanel::Kernels);
+      return setByKernels(true);
+    case Stage::Time:
+      return compilation_.measure();
+  }
+}
+
+/// Stages of the plan are drawn by kernels, those of the history as they are.
+void CompileView::compareStages(const Stage& from, const Stage& to) {
+  const bool isPlanned = to.kind >= Stage::Groups;
+  comparesPlans_ = false;
+  if (to.kind <= Stage::Rules) document_.showStep(to.step);
+  setByKernels(isPlanned);
+  window_.comparison().compareFrom(std::max(0, from.kind <= Stage::Rules ? from.step : document_.position()));
+}
+
+void CompileView::comparePlans() {
+  if (!compilation_.planBefore())
+    return Q_EMIT document_.failed(tr("There is no other plan to compare with"),
+                                   tr("fuse, keep apart or move something first"));
+  comparesPlans_ = true;
+  setByKernels(true);
+  window_.comparison().compareFrom(0);
+}
+
+/// The pair of nodes that the edge's value passes between.
+const FusionPair* CompileView::pairOf(int edge) const {
+  const SceneRef scene = window_.canvas()->scene();
+  if (!scene || !compilation_.isKnown() || edge < 0 || edge >= static_cast<int>(scene->view.edges.size()))
+    return nullptr;
+  const VisibleEdge& e = scene->view.edges[static_cast<size_t>(edge)];
+  const QString value = toQt(scene->graph->value(e.value).name);
+  const FusionPair* found = nullptr;
+  for (const FusionPair& p : compilation_.plan().pairs) {
+    // Of a value that a view hands on, the pair names what the view looks at.
+    const NodeId consumer = scene->graph->findNode(p.consumer.toStdString());
+    if (!consumer || scene->view.boxOfNode[consumer.index] != e.to) continue;
+    const NodeId producer = scene->graph->findNode(p.producer.toStdString());
+    const bool isFrom = producer && scene->view.boxOfNode[producer.index] == e.from;
+    if (p.value == value || isFrom) found = &p;
+    if (p.value == value) break;
+  }
+  return found;
+}
+
+QString CompileView::edgeTip(int edge) const {
+  const FusionPair* p = pairOf(edge);
+  if (!p) return {};
+  const auto us = [](double v) { return QString::number(v, 'g', 3); };
+  QString tip = p->isMerged ? tr("<b>%1 and %2 are one kernel</b>") : tr("<b>%1 and %2 are two kernels</b>");
+  tip = tip.arg(p->producer.toHtmlEscaped(), p->consumer.toHtmlEscaped());
+  if (!p->why.isEmpty()) tip += QStringLiteral("<br>") + p->why.toHtmlEscaped();
+  tip += tr("<br>predicted: %1 µs apart, %2 µs together").arg(us(p->apart), us(p->together));
+  if (!std::isnan(p->measured)) tip += tr("<br>measured as they are: %1 µs").arg(us(p->measured));
+  return tip + tr("<br><i>a right click offers to change it</i>");
+}
+
+void CompileView::showEdgeMenu(const QPoint& at, int edge) {
+  const FusionPair* p = pairOf(edge);
+  if (!p) return;
+  const QString a = p->producer, b = p->consumer;
+  QMenu menu;
+  menu.setObjectName(QStringLiteral("edgeMenu"));
+  QAction* fuse = menu.addAction(tr("&Fuse %1 and %2").arg(a, b), this, [=, this] { compilation_.fuse({a, b}); });
+  fuse->setEnabled(!p->isMerged);
+  QAction* apart = menu.addAction(tr("&Keep %1 and %2 apart").arg(a, b), this, [=, this] {
+    compilation_.keepApart({a, b});
+  });
+  apart->setEnabled(p->isMerged || p->isLegal);
+  const KernelInfo* to = compilation_.plan().kernelOf(a);
+  const KernelInfo* from = compilation_.plan().kernelOf(b);
+  QAction* move =
+      menu.addAction(tr("&Move %1 to the kernel of %2").arg(b, a), this, [=, this] { compilation_.move(b, a); });
+  move->setEnabled(to && from && to != from && to->isGenerated());
+  menu.addSeparator();
+  menu.addAction(tr("&Why?"), this, [=, this] {
+    if (const FusionPair* now = compilation_.plan().pairOf(a, b))
+      window_.panel<KernelsPanel>()->showPair(FusionPair(*now));
+  });
+  menu.exec(at);
+}
+
+/// Of the selection, the nodes that compute; of a container all that is in it.
+QStringList CompileView::selectedNodes() const {
+  QStringList nodes;
+  const GraphRef graph = document_.graph();
+  for (const QString& key : document_.selection()) {
+    if (!key.startsWith(QLatin1Char('@'))) {
+      if (graph && graph->findNode(key.toStdString())) nodes << key;
+      continue;
+    }
+    for (const KernelInfo& k : compilation_.plan().kernels)
+      if (key.mid(1).toStdString() == containerOf(k)) nodes << k.nodes;
+  }
+  return nodes;
+}
+
+void CompileView::fuseSelection() {
+  const QStringList nodes = selectedNodes();
+  if (nodes.size() < 2)
+    return Q_EMIT document_.failed(tr("Nothing was fused"),
+                                   tr("first select two nodes or more (Ctrl adds to the selection)"));
+  compilation_.fuse(nodes);
+}
+
+void CompileView::separateSelection() {
+  const QStringList nodes = selectedNodes();
+  if (nodes.isEmpty()) return Q_EMIT document_.failed(tr("Nothing is kept apart"), tr("first select a node or more"));
+  compilation_.keepApart(nodes);
+}
+
+}  // namespace graft

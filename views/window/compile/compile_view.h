@@ -1,0 +1,52 @@
+// CompileView: the arrangement Compile in the window: the ribbon of stages below the tool bar, the canvas by kernels or
+// by modules, what edges between kernels say and offer, and two stages or plans beside each other.
+#pragma once
+
+#include <QObject>
+#include <QPoint>
+#include <QStringList>
+
+#include "views/window/compile/stage_ribbon.h"
+
+class QToolBar;
+
+namespace graft {
+
+class MainWindow;
+
+class CompileView : public QObject {
+  Q_OBJECT
+
+ public:
+  explicit CompileView(MainWindow& window);
+  StageRibbon* ribbon() { return ribbon_; }
+  /// While the arrangement shows.
+  void setShown(bool on);
+  bool isByKernels() const { return byKernels_; }
+  /// The canvas draws kernels in the modules' place.
+  void setByKernels(bool on);
+  void showStage(const Stage& stage);
+  void compareStages(const Stage& from, const Stage& to);
+  /// The plan before its last change, beside the plan as it is.
+  void comparePlans();
+  /// What an edge says: why it lies between two kernels, with prices; "" where nobody looked at it.
+  QString edgeTip(int edge) const;
+  /// What can be done with the nodes: fuse, keep apart, move.
+  void fuseSelection();
+  void separateSelection();
+
+ private:
+  const FusionPair* pairOf(int edge) const;
+  void showEdgeMenu(const QPoint& at, int edge);
+  void regroup();
+  QStringList selectedNodes() const;
+
+  MainWindow& window_;
+  Document& document_;
+  Compilation& compilation_;
+  QToolBar* bar_;
+  StageRibbon* ribbon_;
+  bool byKernels_ = false, comparesPlans_ = false;
+};
+
+}  // namespace graft
