@@ -197,6 +197,8 @@ std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList
       Compiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results, choiceFor(inputs));
   if (made)
     kernel = std::move(*made);
+  else if (choice_.isEdited() && areEditedKernelsRequired())
+    TORCH_CHECK(false, "graft::generated: an edited kernel cannot run here: ", made.error().message);
   else
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   remember(key, kernel, false);

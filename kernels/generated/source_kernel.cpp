@@ -47,6 +47,7 @@ std::unique_ptr<const SourceKernel> SourceKernel::make(const std::string& source
   const Result<std::string> object = objectOf(codegen::callableCpp(program, source));
   const Result<void*> library = object ? opened(*object) : Result<void*>(object.error());
   if (!library) {
+    TORCH_CHECK(!areEditedKernelsRequired(), "graft::generated: ", library.error().message);
     TORCH_WARN_ONCE("graft::generated: ", library.error().message, "; the generated kernel runs instead");
     return nullptr;
   }

@@ -3,9 +3,11 @@ loaded with and without trust."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
+from unittest import mock
 
 os.environ["GRAFT_CACHE_DIR"] = tempfile.mkdtemp(prefix="graft-e2e-cache-")
 os.environ.pop("GRAFT_TRUST_SOURCES", None)
@@ -156,6 +158,16 @@ class Steering(TestCase):
         self.assertNotIn("--- loops", self.json("code", out, "--as", "groups")["kernels"][0]["text"])
         broken = self.code("--as", "groups", "--fusion", self.plan(kernels=[{"nodes": nodes, "loopsFile": "broken.loops"}]))
         self.assertIn("tanhh", broken["unapplied"][0]["why"])
+
+    def test_edited_loops_that_cannot_run_here_are_not_called_right(self):
+        text, nodes = self.text("loops")
+        self.file("wrong.loops", text.replace("tanh(", "0.125 + tanh("))
+        alone = self.folder / "alone" / "libgraft_ops.so"  # without the library beside it that makes machine code
+        alone.parent.mkdir()
+        shutil.copy(OPERATORS, alone)
+        with mock.patch.dict(os.environ, {"GRAFT_OPS": str(alone), "GRAFT_CACHE_DIR": str(self.folder / "cache")}):
+            *_, step = self.apply(self.plan(kernels=[{"nodes": nodes, "loopsFile": "wrong.loops"}]))
+        self.assertTrue(any("an edited kernel cannot run here" in json.dumps(back) for back in step["rolledBack"]), step["rolledBack"])
 
     def test_edited_loops_of_a_model_with_sizes_that_vary_run(self):
         path, x = self.folder / "dynamic.pt2", torch.randn(6, 32)

@@ -56,6 +56,13 @@ bool areSourcesTrusted() {
   return given && std::string_view(given) == "1";
 }
 
+bool areEditedKernelsRequired() {
+  const char* given = std::getenv(kEditedVariable);
+  return given && std::string_view(given) == "required";
+}
+
+void requireEditedKernels() { setenv(kEditedVariable, "required", 1); }
+
 bool hasFixedSizes(const Graph& group) {
   return std::all_of(group.inputs().begin(), group.inputs().end(), [&](ValueId v) {
     const Type& type = group.value(v).type;

@@ -32,6 +32,13 @@ struct KernelChoice {
 bool areSourcesTrusted();
 constexpr const char* kTrustVariable = "GRAFT_TRUST_SOURCES";
 
+/// Whether a call fails where a hand-edited kernel cannot be made: GRAFT_EDITED_KERNELS=required. Otherwise the
+/// operators run in its place. Who puts an edited kernel into a model requires it from then on, for the whole process:
+/// verification of a kernel that does not run would compare the operators with themselves.
+bool areEditedKernelsRequired();
+void requireEditedKernels();
+constexpr const char* kEditedVariable = "GRAFT_EDITED_KERNELS";
+
 /// Whether the group takes tensors alone, of sizes that the graph says as numbers.
 bool hasFixedSizes(const Graph& group);
 

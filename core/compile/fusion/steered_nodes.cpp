@@ -164,6 +164,7 @@ Status chooseKernel(const Graph& g, const Steering::Kernel& wanted, const std::s
     holder = &group;
     if (static_cast<size_t>(count) < names.size() || group.computing.size() > names.size()) continue;
     if (Status s = checkChoice(groupGraph(g, group), wanted.choice); !s) return s;
+    if (wanted.choice.isEdited()) requireEditedKernels();
     group.choice = wanted.choice;
     group.choiceEntry = entry;
     return done();
