@@ -113,7 +113,7 @@ class CompileTest : public test::WindowFixture {
     cpp->editor()->setFocus();
     QTRY_VERIFY(cpp->editor()->hasFocus());
     cpp->editor()->setCursorPosition(6, 14);
-    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
+    QTRY_COMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
     code()->showTab(CodePanel::Python);
     QTRY_COMPARE(code()->python()->markedLine(), 10);
     window_->canvas()->reveal(QStringLiteral("gelu"));

@@ -105,6 +105,7 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
     pages_->setCurrentIndex(tab);
     editSource_->setVisible(tab == Cpp);
     askShown();
+    followSelection();
   });
   connect(legend_, &QLabel::linkActivated, this, [this](const QString& node) { Q_EMIT context_.nodeAsked(node); });
   connect(legend_, &QLabel::linkHovered, this, [this](const QString& node) {
