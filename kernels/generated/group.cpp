@@ -195,10 +195,10 @@ std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList
   }
   Result<std::shared_ptr<const Compiled>> made =
       Compiled::make(typed(inputs, sizes, seen), inputs, sizes, seen.results, choiceFor(inputs));
+  TORCH_CHECK(made || !choice_.isEdited() || !areEditedKernelsRequired(),
+              "graft::generated: an edited kernel cannot run here: ", made.error().message);
   if (made)
     kernel = std::move(*made);
-  else if (choice_.isEdited() && areEditedKernelsRequired())
-    TORCH_CHECK(false, "graft::generated: an edited kernel cannot run here: ", made.error().message);
   else
     TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
   remember(key, kernel, false);
