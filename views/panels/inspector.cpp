@@ -9,6 +9,7 @@
 
 #include "views/canvas/canvas_paint.h"
 #include "views/document/graph_decode.h"
+#include "views/document/json_fields.h"
 #include "views/document/model_files.h"
 #include "views/layout/node_text.h"
 #include "views/panels/source_view.h"
@@ -38,8 +39,6 @@ QString heading(const QString& text) {
 }
 
 constexpr const char* sourceLink = "?source";
-
-double number(const QJsonValue& v) { return v.isString() ? v.toString().toDouble() : v.toDouble(); }
 
 }  // namespace
 

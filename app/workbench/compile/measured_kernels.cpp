@@ -11,20 +11,47 @@
 namespace graft::workbench {
 namespace {
 
-constexpr int repetitions = 20;
+constexpr int rounds = 5, repetitions = 4;  ///< of each way in turns, so that a busy moment slows all of them
 
 using Times = std::unordered_map<std::string, double>;  // microseconds, by a node's name
 
-Result<Times> nodeTimes(const Graph& g, const TensorSet& inputs, const Job& job) {
+/// One way to run the model: its graph, and the medians of its nodes' times in each round.
+struct Way {
+  Graph graph;
+  std::vector<StepRun> steps = {};  ///< that made it
+  std::unordered_map<std::string, std::vector<double>> samples = {};
+
+  Times times() {
+    Times out;
+    for (auto& [node, all] : samples) {
+      std::nth_element(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2), all.end());
+      out.emplace(node, all[all.size() / 2]);
+    }
+    return out;
+  }
+};
+
+Status timeInTurns(const std::vector<Way*>& ways, const TensorSet& inputs, const Job& job) {
   RunOptions options;
   options.fixedShapes = false;
-  auto program = Program::build(g, options);
-  if (!program) return program.error();
-  auto times = timeNodes(*program, inputs, repetitions, job);
-  if (!times) return times.error();
-  Times out;
-  for (const NodeTimes& t : *times) out[g.node(t.node).name] += t.microseconds;
-  return out;
+  std::vector<Program> programs;
+  for (const Way* way : ways) {
+    auto program = Program::build(way->graph, options);
+    if (!program) return program.error();
+    programs.push_back(std::move(*program));
+  }
+  const Job quiet{job.cancel, {}};
+  for (int round = 0; round < rounds; ++round) {
+    job.report("timing kernels", static_cast<size_t>(round), static_cast<size_t>(rounds));
+    for (size_t i = 0; i < ways.size(); ++i) {
+      const auto times = timeNodes(programs[i], inputs, repetitions, quiet);
+      if (!times) return times.error();
+      Times sums;
+      for (const NodeTimes& t : *times) sums[ways[i]->graph.node(t.node).name] += t.microseconds;
+      for (const auto& [node, time] : sums) ways[i]->samples[node].push_back(time);
+    }
+  }
+  return done();
 }
 
 double sumOf(const Times& times) {
@@ -33,22 +60,26 @@ double sumOf(const Times& times) {
   return sum;
 }
 
-/// The time of each kernel, by the names of nodes that it takes the place of; "": of the whole model.
-Result<Times> kernelTimes(Graph g, const FusionOptions& options, const TensorSet& inputs, const Semantics& semantics,
-                          const Job& job) {
+Result<Way> withKernels(const Graph& g, const FusionOptions& options, const Semantics& semantics) {
+  Way way{g};
   Recipe recipe;
   recipe.name = "fuse";
   recipe.steps.push_back(fuseStep(options));
-  const auto run = runRecipe(g, RuleFile{}, recipe, semantics);
+  auto run = runRecipe(way.graph, RuleFile{}, recipe, semantics);
   if (!run) return run.error();
-  const auto times = nodeTimes(g, inputs, job);
-  if (!times) return times.error();
-  Times out{{"", sumOf(*times)}};
-  for (const StepRun& step : run->steps)
+  way.steps = std::move(run->steps);
+  return way;
+}
+
+/// The time of each kernel, by the names of nodes that it takes the place of; "": of the whole model.
+Times kernelTimes(Way& way) {
+  const Times times = way.times();
+  Times out{{"", sumOf(times)}};
+  for (const StepRun& step : way.steps)
     for (const Record& record : step.records) {
       double sum = 0;
       for (const std::string& added : record.addedNames)
-        if (const auto at = times->find(added); at != times->end()) sum += at->second;
+        if (const auto at = times.find(added); at != times.end()) sum += at->second;
       for (const std::string& removed : record.removedNames) out.emplace(removed, sum);
     }
   return out;
@@ -84,25 +115,28 @@ Step fuseStep(const FusionOptions& options) {
 
 Status measureKernels(const Graph& g, const FusionOptions& options, const TensorSet& inputs, const Semantics& semantics,
                       CodeReport& report, const Job& job) {
-  const auto before = nodeTimes(g, inputs, job);
-  if (!before) return before.error();
-  const auto after = kernelTimes(g, options, inputs, semantics, job);
-  if (!after) return after.error();
-  std::optional<Times> plain;  // without what people chose for the kernels
+  Way asItIs{g};
+  Result<Way> fused = withKernels(g, options, semantics);
+  if (!fused) return fused.error();
+  std::vector<Way*> ways{&asItIs, &*fused};
+  std::optional<Way> unchosen;  // without what people chose for the kernels
   if (std::any_of(report.kernels.begin(), report.kernels.end(), [](const auto& k) { return !k.choice.isEmpty(); })) {
     FusionOptions without = options;
     without.steering.kernels.clear();
-    auto times = kernelTimes(g, without, inputs, semantics, job);
-    if (!times) return times.error();
-    plain = std::move(*times);
+    Result<Way> way = withKernels(g, without, semantics);
+    if (!way) return way.error();
+    ways.push_back(&unchosen.emplace(std::move(*way)));
   }
+  if (Status s = timeInTurns(ways, inputs, job); !s) return s;
+  const Times before = asItIs.times(), after = kernelTimes(*fused);
+  const std::optional<Times> plain = unchosen ? std::optional(kernelTimes(*unchosen)) : std::nullopt;
   Times standing;  // by node: the kernel that computes it now, or its own
-  for (const auto& [node, time] : *before) standing[node] = time;
+  for (const auto& [node, time] : before) standing[node] = time;
   std::unordered_map<std::string, const GeneratedKernel*> kernelOf;
-  report.measured = {sumOf(*before), after->at(""), memoryBandwidth(0)};
-  for (SingleCall& call : report.calls) call.microseconds = timeOf(*before, {call.node});
+  report.measured = {sumOf(before), after.at(""), memoryBandwidth(0)};
+  for (SingleCall& call : report.calls) call.microseconds = timeOf(before, {call.node});
   for (GeneratedKernel& k : report.kernels) {
-    const std::optional<double> time = k.isInFile ? timeOf(*before, {k.call}) : timeOf(*after, k.nodes);
+    const std::optional<double> time = k.isInFile ? timeOf(before, {k.call}) : timeOf(after, k.nodes);
     if (!time) continue;
     KernelTimes& measured = k.measured.emplace();
     measured.kernel = *time;
@@ -111,8 +145,8 @@ Status measureKernels(const Graph& g, const FusionOptions& options, const Tensor
     for (const std::string& node : k.nodes) {
       kernelOf.emplace(node, &k);
       standing[node] = *time;
-      if (after->contains(node))
-        if (const auto at = before->find(node); at != before->end()) measured.operators += at->second;
+      if (after.contains(node))
+        if (const auto at = before.find(node); at != before.end()) measured.operators += at->second;
     }
   }
   for (FusionDecision& d : report.decisions) {

@@ -305,9 +305,10 @@ int main(int argc, char** argv) {
                            recipe = option("recipe", "Of the rules; the first by default", ""),
                            seconds = option("seconds", "How long to measure", "4"),
                            size = option("size", "Of the window", "1440x900"),
-                           theme = option("theme", "light or dark", "light");
+                           theme = option("theme", "light or dark", "light"),
+                           capture = option("capture", "A captured training step, for its picture", "");
   const QCommandLineOption compile(QStringLiteral("compile"), QStringLiteral("Only the pictures of kernels"));
-  parser.addOptions({measure, compile, device, dtype, recipe, seconds, size, theme});
+  parser.addOptions({measure, compile, device, dtype, recipe, seconds, size, theme, capture});
   if (split < 0 || words.size() < split + 3 || !parser.parse(words.mid(0, split)) ||
       parser.positionalArguments().size() < 2)
     return std::fprintf(stderr,

@@ -9,7 +9,7 @@
 namespace graft {
 namespace {
 
-constexpr int sortRole = Qt::UserRole, kernelRole = Qt::UserRole + 1;
+constexpr int sortKeyRole = Qt::UserRole, kernelRole = Qt::UserRole + 1;
 
 /// Sorts by numbers where a column has numbers; unknown ones come last.
 class KernelRow : public QTreeWidgetItem {
@@ -17,7 +17,7 @@ class KernelRow : public QTreeWidgetItem {
   using QTreeWidgetItem::QTreeWidgetItem;
   bool operator<(const QTreeWidgetItem& other) const override {
     const int column = treeWidget()->sortColumn();
-    const QVariant a = data(column, sortRole), b = other.data(column, sortRole);
+    const QVariant a = data(column, sortKeyRole), b = other.data(column, sortKeyRole);
     return a.isValid() && b.isValid() ? a.toDouble() < b.toDouble() : text(column) < other.text(column);
   }
 };
@@ -30,7 +30,7 @@ QString micros(double us) {
 
 void setFigure(QTreeWidgetItem* row, int column, double value, const QString& text) {
   row->setText(column, text);
-  row->setData(column, sortRole, std::isnan(value) ? -1.0 : value);
+  row->setData(column, sortKeyRole, std::isnan(value) ? -1.0 : value);
   row->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
 }
 
@@ -40,6 +40,9 @@ QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
   if (!k.product.isEmpty()) lines << KernelTable::tr("behind the matrix product %1").arg(k.product);
   if (!std::isnan(k.bytesApart))
     lines << KernelTable::tr("moves %1; its operators one by one move %2").arg(bytes(k.bytes()), bytes(k.bytesApart));
+  if (plan.share(k) > 1)
+    lines << KernelTable::tr(
+        "faster than memory: it reads a part of its operands, as lookups do, or finds them in a cache");
   if (const QString why = plan.whyAlone.value(k.name); !why.isEmpty()) lines << KernelTable::tr("alone: %1").arg(why);
   return lines.join(QLatin1Char('\n'));
 }
@@ -106,7 +109,9 @@ void KernelTable::refresh() {
       setFigure(row, Before, k.operators, micros(k.operators));
       const double share = plan.share(k);
       setFigure(row, Share, share,
-                std::isnan(share) ? QStringLiteral("–") : QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0));
+                std::isnan(share) ? QStringLiteral("–")
+                : share > 1       ? QStringLiteral("> 100 %")
+                                  : QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0));
       QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
       if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
       row->setText(Schedule, schedule);

@@ -25,8 +25,8 @@ ViewOptions kernelOptions(const CompilePlan& plan) {
     if (!std::isnan(us)) facts << QStringLiteral("%1 µs").arg(us, 0, 'g', 3);
     if (const double share = plan.share(k); !std::isnan(share))
       facts << QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0);
-    const std::string detail = facts.join(QStringLiteral(" · ")).toStdString();
-    options.words.emplace(containerOf(k), ModuleWords{k.label.toStdString(), detail, detail});
+    options.words.emplace(containerOf(k),
+                          ModuleWords{k.label.toStdString(), facts.join(QStringLiteral(" · ")).toStdString(), ""});
   }
   return options;
 }
