@@ -57,7 +57,7 @@ CanvasFrame::CanvasFrame(const FrameLook& look, QSizeF size, QPointF origin, dou
 
 void CanvasFrame::findMarks() {
   std::array<QSet<int>, 4> matches;
-  std::array<int, 4> changes{}, nearest{-1, -1, -1, -1};
+  std::array<int, 4> changes{}, coloured{}, nearest{-1, -1, -1, -1};
   std::array<double, 4> distance{};
   for (const int box : look_.boxes.marked) {
     const QRectF r = look_.scene.rect(box);
@@ -77,7 +77,7 @@ void CanvasFrame::findMarks() {
     if (look_.boxes.change[i] != Change::None)
       ++changes[s];
     else
-      matches[s].unite(look_.boxes.matchesIn[i]);
+      matches[s].unite(look_.boxes.matchesIn[i]), ++coloured[s];
     if (nearest[s] < 0 || far < distance[s]) nearest[s] = box, distance[s] = far;
   }
   static constexpr std::array<const char16_t*, 4> arrows{u"▲", u"▼", u"◀", u"▶"};
@@ -87,7 +87,8 @@ void CanvasFrame::findMarks() {
     EdgeMark mark;
     mark.side = static_cast<EdgeMark::Side>(s);
     mark.nearest = nearest[s];
-    mark.count = changes[s] > 0 ? changes[s] : static_cast<int>(matches[s].size());
+    // Nodes of a kernel have colours and belong to no match: there boxes count.
+    mark.count = changes[s] > 0 ? changes[s] : matches[s].isEmpty() ? coloured[s] : static_cast<int>(matches[s].size());
     mark.color = look_.decorations.stale ? look_.palette.dim
                  : changes[s] > 0        ? look_.palette.change(look_.boxes.change[static_cast<size_t>(nearest[s])])
                                          : look_.palette.pattern(0);

@@ -61,6 +61,18 @@ class FrameTest : public test::WindowFixture {
     QVERIFY(canvas().frame().marks().empty());
   }
 
+  void anArrowCountsColouredNodesThatBelongToNoMatch() {
+    open();
+    canvas().setDepth(-1);
+    Decorations colours;
+    colours.pattern = {{QStringLiteral("matmul"), 0}, {QStringLiteral("softmax_1"), 1}};
+    colours.countsMatches = false;
+    canvas().setDecorations(colours);
+    canvas().setView({0, -4000}, 1);
+    const std::vector<EdgeMark> marks = canvas().frame().marks();
+    QCOMPARE(std::accumulate(marks.begin(), marks.end(), 0, [](int n, const EdgeMark& m) { return n + m.count; }), 2);
+  }
+
   void oneSeesWhichModulesOneIsInside() {
     open();
     canvas().setDepth(-1);
