@@ -166,8 +166,9 @@ class Steering(TestCase):
         alone.parent.mkdir()
         shutil.copy(OPERATORS, alone)
         with mock.patch.dict(os.environ, {"GRAFT_OPS": str(alone), "GRAFT_CACHE_DIR": str(self.folder / "cache")}):
-            *_, step = self.apply(self.plan(kernels=[{"nodes": nodes, "loopsFile": "wrong.loops"}]))
-        self.assertTrue(any("an edited kernel cannot run here" in json.dumps(back) for back in step["rolledBack"]), step["rolledBack"])
+            _, out, step = self.apply(self.plan(kernels=[{"nodes": nodes, "loopsFile": "wrong.loops"}]))
+        self.assertIn("an edited kernel cannot run here", "".join(step["refused"]))
+        self.assertNotIn("0.125 + tanh(", self.json("code", out, "--as", "groups")["kernels"][0]["text"])
 
     def test_edited_loops_of_a_model_with_sizes_that_vary_run(self):
         path, x = self.folder / "dynamic.pt2", torch.randn(6, 32)
