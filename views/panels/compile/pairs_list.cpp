@@ -40,7 +40,7 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
   onlyApart_->setToolTip(tr("Leaves out the pairs that one kernel computes"));
   onlyApart_->setChecked(true);
   onlyKernel_ = new QCheckBox(tr("Only of the chosen &kernel"), this);
-  fuse_ = new QPushButton(tr("Fu&se"), this);
+  fuse_ = new QPushButton(tr("Fuse"), this);
   fuse_->setToolTip(tr("One kernel is to compute both, whatever it costs"));
   apart_ = new QPushButton(tr("Keep apart"), this);
   apart_->setToolTip(tr("No kernel is to hold both"));
