@@ -11,6 +11,7 @@ constexpr size_t kMostTerms = 32;
 constexpr size_t kHighestDegree = 12;
 constexpr int kProofSteps = 300;
 constexpr int kDeepestProof = 24;
+constexpr int64_t kLargestIndex = int64_t{1} << 60;
 
 // The operands whose numbers decide the number of the expression.
 std::span<const ExprId> numberOperands(const Expr& e) {
@@ -91,7 +92,8 @@ IndexMath::Known IndexMath::learn(ExprId id) {
     case Op::Constant: {
       const int64_t value = static_cast<int64_t>(e.bits);
       k.polynomial = Polynomial(value);
-      k.makeup.isIndex = true;
+      // No index is so large; it may be what is left of x - (x + value), which wrapped around on its way.
+      k.makeup.isIndex = value > -kLargestIndex && value < kLargestIndex;
       k.bounds = {value, value};
       return k;
     }
