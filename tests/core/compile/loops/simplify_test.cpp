@@ -50,6 +50,14 @@ TEST_CASE_METHOD(Fixture, "a division takes out what is divisible") {
   CHECK(text(s.floorDivide(s.subtract(j, c(2)), c(4))) == "(j + 2) // 4 - 1");
 }
 
+TEST_CASE_METHOD(Fixture, "what is left of numbers that wrapped around is not divided") {
+  const ExprId v = p.expressions.load(p.addBuffer("v", DType::Int64, {}, Buffer::Role::Input), {}, DType::Int64);
+  const ExprId left = s.subtract(v, s.add(v, c(INT64_MIN)));
+  CHECK(left == c(INT64_MIN));
+  CHECK(text(s.floorDivide(s.add(s.subtract(c(7), m), left), c(2)))
+            .ends_with("// 2"));  // with s1 = 8 the sum wraps around
+}
+
 TEST_CASE_METHOD(Fixture, "sizes that vary divide as numbers do") {
   const ExprId i = range("i", 8), j = range("j", n), k = range("k", s.multiply(n, c(4))), f = range("f", 4);
   CHECK(s.floorDivide(s.add(s.multiply(i, n), j), n) == i);
