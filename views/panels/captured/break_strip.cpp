@@ -102,8 +102,8 @@ void BreakStrip::addBreak(QHBoxLayout& row, const CapturedGraphInfo& graph) {
   button->setAutoRaise(true);
   button->setIcon(icon(QStringLiteral("warning")));
   button->setToolButtonStyle(Qt::ToolButtonTextBesideIcon);
-  constexpr int whole = 44;
-  const QString why = elided(graph.reason, whole);
+  constexpr int shown = 44;  // characters
+  const QString why = elided(graph.reason, shown);
   button->setText(tr("%1  %2").arg(placeText(graph), why));
   QStringList tip{graph.code.isEmpty() ? placeText(graph) : tr("%1: %2").arg(placeText(graph), graph.code),
                   graph.reason};
