@@ -279,6 +279,13 @@ class Row:
                 found[contender] |= dict(zip(("ratio", "ratioP10", "ratioP90"), (statistics.median(ratios), max(tenths[0], ratios[0]), min(tenths[-1], ratios[-1]))))
         self.found["machine"] = machine(self.options.device)
 
+    def count(self):
+        """What one call of each runs, where that is not known yet."""
+        for contender, child in self.children.items():
+            if "kernels" not in self.found["contenders"][contender]:
+                amount = child.answer("count")
+                self.found["contenders"][contender] |= amount if "why" not in amount else {}
+
     def run(self, quiet):
         """The finished row."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -294,10 +301,7 @@ class Row:
                     quiet.prepare(lambda: self.ready(contender))
             if self.children:
                 quiet.alone(self.take_turns)
-            for contender, child in self.children.items():
-                if "kernels" not in self.found["contenders"][contender]:
-                    amount = child.answer("count")
-                    self.found["contenders"][contender] |= amount if "why" not in amount else {}
+            quiet.prepare(self.count)
             self.found.setdefault("machine", machine(self.options.device))
             return self.found
         finally:
