@@ -21,7 +21,7 @@ Rows are written as they come: results.json in the folder of -o keeps them with 
 --minutes ends the run in time: rows that are not complete then are left to the next run with --resume.
 
 On a CPU, --jobs rows run side by side, each pinned to --threads cores of its own. With one thread, times are the thread's own. On a
-GPU, --jobs rows prepare at once, and while one is timed the others wait.
+GPU, --jobs rows prepare at once, and are timed one after another when all of them are ready.
 """
 import argparse
 import datetime
@@ -97,16 +97,21 @@ PROCESSES = Processes()
 
 
 class Quiet:
-    """Many may prepare at once; who times is alone. Only a GPU needs that: rows on a CPU have cores of their own."""
+    """Many rows prepare at once; who times is alone. Only a GPU needs that: rows on a CPU have cores of their own.
+
+    Timing begins when nobody prepares any more, and then all rows that wait for it are timed, one after another, before anyone
+    prepares again. So rows go in waves, and no core idles for a single row's sake."""
 
     def __init__(self, needed):
-        self.needed, self.state, self.preparing, self.waiting, self.timing = needed, threading.Condition(), 0, 0, False
+        self.needed, self.state, self.preparing, self.waiting = needed, threading.Condition(), 0, 0
+        self.timing = self.busy = False  # a wave is being timed; one of its rows is at this moment
 
     def prepare(self, work):
+        """Runs `work` beside that of other rows."""
         if not self.needed:
             return work()
         with self.state:
-            self.state.wait_for(lambda: not self.timing and not self.waiting)
+            self.state.wait_for(lambda: not self.timing)
             self.preparing += 1
         try:
             return work()
@@ -116,17 +121,20 @@ class Quiet:
                 self.state.notify_all()
 
     def alone(self, work):
+        """Runs `work` while nothing else runs. `timing` stays set from the first row of a wave to its last one."""
         if not self.needed:
             return work()
         with self.state:
             self.waiting += 1
-            self.state.wait_for(lambda: not self.timing and not self.preparing)
-            self.waiting, self.timing = self.waiting - 1, True
+            self.state.wait_for(lambda: not self.preparing and not self.busy)
+            self.timing = self.busy = True
+            self.waiting -= 1
         try:
             return work()
         finally:
             with self.state:
-                self.timing = False
+                self.busy = False
+                self.timing = self.waiting > 0
                 self.state.notify_all()
 
 
@@ -376,9 +384,10 @@ def run(options, waiting, results):
         if groups:
             os.sched_setaffinity(0, groups[number])  # of this thread, and of all processes that it starts
         while not PROCESSES.stopped:
+            began = time.monotonic()
             with lock:
-                if not left:
-                    return
+                if not left or (until and took and began + max(took) > until):
+                    return  # a row that would not be done in time takes it from those that would
                 model, batch = left.pop(0)
             try:
                 row = Row(options, model, batch, options.output / "work").run(quiet)
@@ -390,9 +399,10 @@ def run(options, waiting, results):
             results.add(row)
             with lock:
                 done.append(row)
+                took.append(time.monotonic() - began)
                 print(table.times(row, options.contenders), flush=True)
 
-    done, threads = [], [threading.Thread(target=work, args=(i,), daemon=True) for i in range(min(options.jobs, len(waiting)))]
+    done, took, threads = [], [], [threading.Thread(target=work, args=(i,), daemon=True) for i in range(min(options.jobs, len(waiting)))]
     until = time.monotonic() + options.minutes * 60 if options.minutes else None
     try:
         for thread in threads:

@@ -9,6 +9,8 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
@@ -63,6 +65,38 @@ class Zoo(unittest.TestCase):
         self.assertEqual(run.returncode, 1, run.stdout + run.stderr)
         self.assertIn("1 rows were not reached", run.stdout)
         self.assertFalse((self.folder / "results.json").exists())
+
+    def test_rows_on_a_gpu_are_timed_alone(self):
+        from bench import Quiet
+        quiet, lock, preparing, timed, wrong = Quiet(True), threading.Lock(), set(), [], []
+
+        def prepare(row):
+            with lock:
+                preparing.add(row)
+            time.sleep(0.01 * (1 + row % 3))
+            with lock:
+                preparing.discard(row)
+
+        def alone(row):
+            with lock:
+                wrong.extend(preparing)
+                timed.append(row)
+            time.sleep(0.01)
+            with lock:
+                wrong.extend(preparing if timed[-1] == row else [row])
+
+        def work(rows):
+            for row in rows:
+                quiet.prepare(lambda: prepare(row))
+                quiet.alone(lambda: alone(row))
+
+        threads = [threading.Thread(target=work, args=(range(first, 20, 4),)) for first in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        self.assertEqual(sorted(timed), list(range(20)))
+        self.assertEqual(wrong, [])
 
     def test_sets_name_models_that_exist(self):
         import models
