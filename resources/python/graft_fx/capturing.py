@@ -128,7 +128,7 @@ def separate_layers():
 
 
 def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False, training=False,
-            memory="100%", recompute=(), decompose=None, fuse=True, budget=20):
+            memory="100%", recompute=(), decompose=None, fuse=True, graphs=True, budget=20):
     """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules`, or by the recipes
     that come with Graft, and runs the result.
 
@@ -148,7 +148,7 @@ def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), 
     to look for them, as for the recipes without rules.
     """
     return Backend(str(rules) if rules is not None else None, recipe, graft, library, verify, strict, libraries, training=training,
-                   memory=memory, recompute=recompute, decompose=decompose, fuse=fuse, budget=budget)
+                   memory=memory, recompute=recompute, decompose=decompose, fuse=fuse, graphs=graphs, budget=budget)
 
 
 def call_of(model, args, kwargs, given, inputs):

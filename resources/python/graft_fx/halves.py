@@ -1,4 +1,5 @@
-"""The two halves of a training step as they run: as PyTorch has them, or with the kernels that `graft optimize` generates and finds faster."""
+"""The two halves of a training step as they run: as PyTorch has them, or with kernels that are generated for them. On a CPU `graft optimize`
+looks for these and times them; on a GPU each group is judged here, where its values are (groups.py)."""
 
 import json
 import subprocess
@@ -10,6 +11,7 @@ import torch
 import torch.fx
 from torch.fx.graph import _BoxedCodeGen
 
+from . import groups
 from .autocast import without_autocast
 from .compiled import fake_of
 from .file import FileWriter
@@ -50,16 +52,23 @@ class Half:
     def __call__(self, arguments):
         if self.run is None:
             self.run = self.plain
-            if self.backend.fuse and all(v.device.type == "cpu" for v in arguments if isinstance(v, torch.Tensor)):
-                try:
-                    self.run = self.faster(list(arguments)) or self.plain
-                except Exception as e:
-                    if self.backend.strict:
-                        raise
-                    self.say(f"its {self.name} half gets no generated kernels: {str(e) or type(e).__name__}")
+            devices = {v.device for v in arguments if isinstance(v, torch.Tensor)}
+            if self.backend.fuse and len(devices) == 1 and next(iter(devices)).type in ("cpu", "cuda"):
+                self.run = self.chosen(list(arguments), devices.pop())
         return self.run(arguments)
 
-    def faster(self, arguments):
+    def chosen(self, arguments, device):
+        """What runs from the first call on. It draws no random numbers that the model would miss."""
+        try:
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+                return self.faster(arguments, device) or self.plain
+        except Exception as e:
+            if self.backend.strict:
+                raise
+            self.say(f"its {self.name} half gets no generated kernels: {str(e) or type(e).__name__}")
+            return self.plain
+
+    def faster(self, arguments, device):
         """The half with generated kernels; None where these do not make it faster."""
         placeholders = self.module.graph.find_nodes(op="placeholder")
         writer = FileWriter()
@@ -68,6 +77,8 @@ class Half:
             plain = [i for i, v in enumerate(arguments) if isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) and not isinstance(v, bool)]
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
                 writer.write(f"{folder}/half.fx", "Captured", [data])
+                if device.type == "cuda":
+                    return self.judged(groups.fused(self.backend, folder), plain, arguments, device)
                 torch.save(tuple(arguments[i].detach() if isinstance(arguments[i], torch.Tensor) else arguments[i] for i in plain),
                            f"{folder}/inputs.pt")
                 made = self.optimized(folder)
@@ -77,11 +88,24 @@ class Half:
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
                     program = torch.export.load(f"{folder}/half.pt2")
-            run = self.called(program, plain)
+            run = self.called(*self.taken(program, plain))
             self.compare(run, arguments)
             times = self.timed(run, arguments)
         self.report[self.name] = {"groups": made, "plainMs": times[0], "milliseconds": times[1], "isKept": times[1] <= times[0]}
         return run if times[1] <= times[0] else None
+
+    def judged(self, program, plain, arguments, device):
+        """The half with those groups that are right and faster on this GPU."""
+        if program is None:
+            self.report[self.name] = {"groups": 0, "isKept": False, "why": "nothing can be fused"}
+            return None
+        inner, sources = self.taken(program, plain)
+        self.report[self.name] = groups.choose(inner, [arguments[s] if isinstance(s, int) else s for s in sources], device)
+        if not self.report[self.name]["isKept"]:
+            return None
+        run = self.called(inner, sources)
+        self.compare(run, arguments)
+        return run
 
     def optimized(self, folder):
         """How many kernels `graft optimize` keeps."""
@@ -96,14 +120,21 @@ class Half:
             return None
         return sum(g["isKept"] for g in document["groups"])
 
-    def called(self, program, plain):
-        """The program as a function of the half's arguments; `plain`: those that it takes, by number."""
+    @staticmethod
+    def taken(program, plain):
+        """The program's graph and what each of its inputs is: a tensor, or an argument of the half by number. `plain`: those that it
+        takes."""
         inner = program.graph_module
         for n in [n for n in inner.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]:
             inner.graph.erase_node(n)
         sources, rest = [], iter(plain)
         for spec in program.graph_signature.input_specs:
             sources.append(next(rest) if spec.target is None else {**program.constants, **program.state_dict}[spec.target])
+        return inner, sources
+
+    @staticmethod
+    def called(inner, sources):
+        """The graph as a function of the half's arguments."""
         run = boxed(inner)
 
         def half(arguments):

@@ -25,6 +25,7 @@ from .compiled import decompositions_of, fake_of, training_signature, weights_of
 from .file import FileWriter
 from .graphs import SYMBOLS, graph_data
 from .halves import Half
+from .recorded import Recordings, recorder_for, why_not
 
 
 class Unfit(Exception):
@@ -306,8 +307,10 @@ class Trainer:
     def differentiated(self, gm):
         from torch._functorch.aot_autograd import aot_module_simplified
 
+        self.recordings = self.recorded()
+
         def half(name):
-            return lambda graph, _: Half(self.backend, graph, name, self.report, self.say)
+            return lambda graph, _: self.half(name, graph)
 
         casts = gm is not self.gm  # the rewritten graph has autocast's casts as nodes
         with without_autocast() if casts else contextlib.nullcontext():
@@ -322,12 +325,32 @@ class Trainer:
 
         return run
 
+    def recorded(self):
+        """What keeps the halves as CUDA graphs, or None."""
+        kinds = {v.device.type for v in self.example_inputs if isinstance(v, torch.Tensor)}
+        recorder = recorder_for(next(iter(kinds))) if self.backend.graphs and len(kinds) == 1 else None
+        return None if recorder is None else Recordings(recorder, kinds.pop(), self.say, self.report)
+
+    def half(self, name, graph):
+        context = torch._guards.TracingContext.try_get()
+        if context is not None and context.fw_metadata is not None:
+            context.fw_metadata.bw_donated_idxs = []  # no half keeps its arguments' memory, so a graph may be retained
+        made = Half(self.backend, graph, name, self.report, self.say)
+        if self.recordings is None:
+            return made
+        return self.recordings.half(name, made, graph)
+
     def parted(self, module, joint_inputs, *, num_fwd_outputs, **options):
         from torch._functorch.partitioners import default_partition
 
         module.graph.eliminate_dead_code()
         module.recompile()
         static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
+        if self.recordings is not None:
+            described = pytree.tree_leaves(next(iter(reversed(module.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
+            self.recordings.outputs = num_fwd_outputs
+            self.recordings.mutations = {i for i, d in enumerate(described[:num_fwd_outputs]) if getattr(d, "mutated_input", None) is not None}
+            self.recordings.fixed = frozenset(static)
         try:
             joint = Joint(module, num_fwd_outputs, static)
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:

@@ -1,0 +1,353 @@
+"""The halves of a training step as CUDA graphs: recorded where a kind of call comes again, and replayed.
+
+A graph reads and writes memory of its own. What is handed out of it is an alias that owns nothing; the storages of aliases are counted,
+so that nothing is overwritten while somebody still has it. A Lane is memory that several recordings share, one of them in use at a time.
+A second forward pass before the first one's backward pass takes a second lane.
+"""
+
+import weakref
+
+import torch
+
+SMALL = 1 << 16  # bytes of an output that is copied each time, as people keep losses
+
+
+def recorder_for(device):
+    """What records on that kind of device, or None."""
+    return CudaGraphs() if device == "cuda" else None
+
+
+def why_not(module, device):
+    """Why a graph cannot be recorded, or None."""
+    for n in module.graph.nodes:
+        value = n.meta.get("val")
+        for v in value if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(v, torch.Tensor) and v.device.type != device and n.users:
+                return f"{n.name} lies on the {v.device.type.upper()}"
+        tags = getattr(n.target, "tags", ())
+        if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
+            return f"{n.name} ({n.target}) waits for numbers from the GPU"
+    return None
+
+
+class CudaGraphs:
+    """Records what a function does on the GPU."""
+
+    def __init__(self):
+        self.stream = None
+
+    def pool(self):
+        return torch.cuda.graph_pool_handle()
+
+    def where(self):
+        """What a recording belongs to beside its arguments."""
+        return torch.cuda.current_device(), torch.cuda.current_stream().cuda_stream, torch.are_deterministic_algorithms_enabled()
+
+    def is_recording(self):
+        return torch.cuda.is_current_stream_capturing()
+
+    def record(self, pool, function, arguments):
+        """(what replays it, its results). The function gets the list `arguments`, which it empties."""
+        if self.stream is None:
+            self.stream = torch.cuda.Stream()
+        graph = torch.cuda.CUDAGraph()
+        torch._C._cuda_clearCublasWorkspaces()  # each recording has one of its own
+        try:
+            with torch.no_grad(), torch.cuda.graph(graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"):
+                results = function(arguments)
+        finally:
+            torch._C._cuda_clearCublasWorkspaces()
+        return graph.replay, results
+
+
+class Watched:
+    """An alias of memory that a recording owns, and how many have it."""
+
+    def __init__(self, tensor, storages):
+        storage = tensor.untyped_storage()
+        self.pointer = storage.data_ptr()
+        if self.pointer not in storages:
+            storages[self.pointer] = torch._C._construct_storage_from_data_pointer(self.pointer, tensor.device, storage.nbytes())
+        self.storage = storages[self.pointer]
+        self.tensor = torch.empty(0, dtype=tensor.dtype, device=tensor.device).set_(
+            self.storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+    def settle(self):
+        """From now on others count."""
+        self.base = torch._C._storage_Use_Count(self.storage._cdata)
+
+    def is_held(self):
+        return torch._C._storage_Use_Count(self.storage._cdata) > self.base
+
+
+def is_part_of(tensor, pointers):
+    return tensor.untyped_storage().data_ptr() in pointers
+
+
+def identity(tensor):
+    return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+
+
+def kind(value):
+    return (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
+
+
+def own_copy(tensor):
+    if torch.ops.aten.is_non_overlapping_and_dense(tensor):
+        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype, device=tensor.device)
+    return torch.empty(tensor.shape, dtype=tensor.dtype, device=tensor.device)
+
+
+class Recording:
+    """One half for one kind of arguments."""
+
+    def __init__(self, recorder, pool, function, arguments, fixed, memory, stays=lambda i: False):
+        """`arguments` is emptied. `fixed`: those, by number, that are read where they lie. `memory`: the storages of parameters.
+        `stays(i)`: result i keeps its memory for good."""
+        tensors = {i: v for i, v in enumerate(arguments) if isinstance(v, torch.Tensor)}
+        self.copies = {i: own_copy(v) for i, v in tensors.items() if i not in fixed}
+        for i, own in self.copies.items():
+            own.copy_(tensors[i])
+        passed = [self.copies.get(i, v) for i, v in enumerate(arguments)]
+        places = {id(v): (i, weakref.ref(v)) for i, v in tensors.items() if i in fixed}
+        tensors.clear()
+        arguments.clear()
+        self.replay, results = recorder.record(pool, function, passed)
+        self.owners, self.plan, storages, made = {}, [], {}, {}
+        for i, result in enumerate(results):
+            at, of = places.get(id(result), (None, lambda: None))
+            if isinstance(result, torch.Tensor) and of() is result:
+                self.plan.append(at)  # an argument as it comes
+            elif not isinstance(result, torch.Tensor) or is_part_of(result, memory) or not result.untyped_storage().nbytes():
+                self.plan.append(("as it is", result))
+            else:
+                if id(result) not in made:
+                    made[id(result)] = Watched(result, storages)
+                self.plan.append(made[id(result)])
+                self.owners[i] = result
+        for w in made.values():
+            w.settle()
+        self.stays = {i: t for i, t in self.owners.items() if stays(i)}
+        self.watched = {i: w for i, w in enumerate(self.plan) if isinstance(w, Watched)}
+
+    def run(self, arguments):
+        for i, own in self.copies.items():
+            own.copy_(arguments[i])
+        self.replay()
+
+
+class Slot:
+    """Both halves for one kind of call of the forward half."""
+
+    def __init__(self, lane, recorder, function, arguments, fixed, outputs, mutations):
+        self.lane, self.recorder, self.outputs = lane, recorder, outputs
+        weights = {i: arguments[i] for i in fixed if isinstance(arguments[i], torch.Tensor)}
+        self.memory = {t.untyped_storage().data_ptr() for t in weights.values()}
+        self.leaves = [i for i, t in weights.items() if t.is_leaf and t.requires_grad]
+        self.forward = Recording(recorder, lane.pool, function, list(arguments), fixed, self.memory, lambda i: i < outputs)
+        self.backward = None  # recorded at its first call
+        watched, plan = self.forward.watched, self.forward.plan
+        by_storage = {w.pointer: i for i, w in watched.items() if i < outputs}
+        self.shared = {i: by_storage[w.pointer] for i, w in watched.items() if i >= outputs and w.pointer in by_storage}
+        self.copied = {i for i, w in watched.items() if i < outputs and i not in mutations and w.tensor.nbytes <= SMALL
+                       and i not in self.shared.values()}
+        self.marker = next((i for i in range(outputs, len(plan)) if i in watched and i not in self.shared), None)
+        self.held = [i for i in watched if i < outputs and i not in self.copied] + ([] if self.marker is None else [self.marker])
+        self.handed = {}
+
+    def pointer(self):
+        return None if self.marker is None else self.forward.watched[self.marker].tensor.data_ptr()
+
+    def run_forward(self, arguments):
+        self.forward.run(arguments)
+        out = []
+        for i, what in enumerate(self.forward.plan):
+            if isinstance(what, int):
+                out.append(arguments[what])
+            elif isinstance(what, tuple):
+                out.append(what[1])
+            elif i in self.copied:
+                out.append(what.tensor.clone())
+            elif i in self.shared:
+                user = out[self.shared[i]]
+                same = identity(user) == identity(what.tensor)
+                out.append(user if same else user.as_strided(what.tensor.shape, what.tensor.stride(), what.tensor.storage_offset()))
+            else:
+                out.append(what.tensor.data if i < self.outputs or i == self.marker else what.tensor)
+        self.handed = {i: weakref.ref(out[i]) for i in self.held if i < self.outputs}
+        arguments.clear()
+        return tuple(out)
+
+    def record_backward(self, function, arguments):
+        """`arguments` hold what this slot's forward half returned last."""
+        owners = {identity(t): i for i, t in self.forward.owners.items()}
+        fixed, given = set(), list(arguments)
+        for k, v in enumerate(arguments):
+            if not isinstance(v, torch.Tensor):
+                continue
+            at = owners.get(identity(v))
+            if at is not None:
+                fixed.add(k)
+                given[k] = self.forward.owners[at]
+            elif is_part_of(v, self.memory):
+                fixed.add(k)
+        self.fixed = {k: arguments[k].data_ptr() for k in fixed}
+        self.kinds = {k: kind(v) for k, v in enumerate(arguments) if k not in fixed}
+        # What the forward half keeps goes free while this runs, so nobody else may own it. What was handed out stays as it is.
+        self.forward.owners = {}
+        self.backward = Recording(self.recorder, self.lane.pool, function, given, fixed, self.memory)
+        self.backward.owners = {}
+
+    def fits(self, arguments):
+        return all(arguments[k].data_ptr() == p for k, p in self.fixed.items()) and all(kind(arguments[k]) == v for k, v in self.kinds.items())
+
+    def run_backward(self, arguments):
+        self.backward.run(arguments)
+        fresh, out = {}, []
+        for what in self.backward.plan:
+            if isinstance(what, int):
+                out.append(arguments[what])
+            elif isinstance(what, tuple):
+                out.append(what[1])
+            else:
+                if what not in fresh:
+                    fresh[what] = what.tensor.data
+                out.append(fresh[what])
+        arguments.clear()
+        return tuple(out)
+
+    def is_free(self, arguments):
+        """Whether nobody has anything of the last call. Gradients that wait in parameters, and results that somebody keeps, are moved."""
+        watched = self.forward.watched
+        if self.marker is not None and watched[self.marker].is_held():
+            return False
+        gradients = list(self.backward.watched.values()) if self.backward else []
+        if any(w.is_held() for w in gradients):
+            pointers = {w.pointer for w in gradients}
+            for i in self.leaves:
+                g = arguments[i].grad if i < len(arguments) and isinstance(arguments[i], torch.Tensor) else None
+                if g is not None and is_part_of(g, pointers):
+                    g.data = g.data.clone()
+        for i in [i for i in self.held if i < self.outputs and watched[i].is_held()]:
+            had = self.handed[i]() if i in self.handed else None
+            if had is not None:
+                had.data = had.data.clone()
+            if i not in self.shared.values():
+                self.copied.add(i)  # from now on at once
+            had = None
+        return not any(w.is_held() for w in gradients) and not any(watched[i].is_held() for i in self.held if i < self.outputs)
+
+
+class Lane:
+    """Memory that recordings share: one of them is in use at a time."""
+
+    def __init__(self, pool):
+        self.pool, self.slots, self.current = pool, {}, None
+
+
+class Recordings:
+    """The recordings of one graph's two halves."""
+
+    LANES = 3  # forward passes that wait for their backward passes
+    KINDS = 16  # of arguments
+
+    def __init__(self, recorder, device, say, report):
+        self.recorder, self.device, self.say = recorder, device, say
+        self.lanes, self.seen, self.off = [], set(), None
+        self.fixed, self.outputs, self.mutations = frozenset(), 0, frozenset()
+        self.marker_at, self.count = None, {"recorded": 0, "replayed": 0, "asItWas": 0}
+        report["recordings"] = self.count
+
+    def stop(self, reason):
+        if self.off is None:
+            self.off = reason
+            self.count["why"] = reason
+            self.say(f"it runs without CUDA graphs: {reason}")
+
+    def half(self, name, function, graph):
+        """What runs in that half's place; `graph`: its nodes."""
+        reason = why_not(graph, self.device)
+        if reason is not None:
+            self.stop(reason)
+        return self.forward(function) if name == "forward" else self.backward(function)
+
+    def forward(self, half):
+        def run(arguments):
+            slot = None if self.off or self.recorder.is_recording() else self.slot_for(half, arguments)
+            if slot is None:
+                self.count["asItWas"] += 1
+                return half(arguments)
+            self.count["replayed"] += 1
+            return slot.run_forward(arguments)
+
+        run._boxed_call = True
+        return run
+
+    def slot_for(self, half, arguments):
+        """A slot that nobody uses, recorded if need be; None: it runs as it was."""
+        key = (*self.recorder.where(), *(v.data_ptr() if i in self.fixed and isinstance(v, torch.Tensor) else kind(v)
+                                         for i, v in enumerate(arguments)))
+        if key not in self.seen:
+            if len(self.seen) < self.KINDS:
+                self.seen.add(key)  # kernels are loaded and chosen in the first call
+            else:
+                self.say(f"it has met more than {self.KINDS} kinds of arguments, and runs without CUDA graphs for others")
+            return None
+        lane = next((n for n in self.lanes if n.current is None or n.current.is_free(arguments)), None)
+        if lane is None and (len(self.lanes) == self.LANES or not all(self.waits(n) for n in self.lanes)):
+            return None
+        if lane is None:
+            lane = Lane(self.recorder.pool())
+            self.lanes.append(lane)
+        if key not in lane.slots:
+            lane.slots = {k: s for k, s in lane.slots.items() if s.backward}  # what a backward half would read would be taken
+            for slot in lane.slots.values():
+                slot.forward.stays = {}
+            try:
+                lane.slots[key] = Slot(lane, self.recorder, half, arguments, self.fixed, self.outputs, self.mutations)
+            except Exception as e:
+                self.stop(f"the forward half cannot be recorded ({first_line(e)})")
+                return None
+            self.count["recorded"] += 1
+        lane.current = lane.slots[key]
+        return lane.current
+
+    @staticmethod
+    def waits(lane):
+        """Whether a backward pass is still to come, which another lane would help."""
+        slot = lane.current
+        return slot.marker is not None and slot.forward.watched[slot.marker].is_held()
+
+    def backward(self, half):
+        def run(arguments):
+            slot = self.slot_of(arguments)
+            if slot is None or self.off or torch._C._autograd._get_current_graph_task_keep_graph():
+                return half(arguments)
+            if slot.backward is None:
+                try:
+                    slot.record_backward(half, arguments)
+                    self.count["recorded"] += 1
+                except Exception as e:
+                    self.stop(f"the backward half cannot be recorded ({first_line(e)})")
+                    return half(arguments)
+            if not slot.fits(arguments):
+                return half(arguments)
+            return slot.run_backward(arguments)
+
+        run._boxed_call = True
+        return run
+
+    def slot_of(self, arguments):
+        """The slot whose forward half these come from."""
+        waiting = {n.current.pointer(): n.current for n in self.lanes if n.current is not None and n.current.marker is not None}
+        if not waiting:
+            return None
+        if self.marker_at is None:
+            self.marker_at = next((k for k, v in enumerate(arguments) if isinstance(v, torch.Tensor) and v.data_ptr() in waiting), None)
+        if self.marker_at is None or not isinstance(arguments[self.marker_at], torch.Tensor):
+            return None
+        return waiting.get(arguments[self.marker_at].data_ptr())
+
+
+def first_line(error):
+    return next(iter(str(error).strip().splitlines()), "") or type(error).__name__
