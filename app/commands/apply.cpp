@@ -30,7 +30,7 @@ struct ApplyFlags : Common {
   std::string rules, recipe, fusion, output, report, failingInputs, junit;
   std::vector<std::string> expect;
   bool noVerify = false, wholeOnly = false, noTiming = false, noCapture = false, strict = false, verbose = false;
-  bool training = false;
+  bool training = false, asDeclared = false;
   bool allowUnchanged = false;
   double seconds = 3, expectSpeed = 0;
 };
@@ -128,6 +128,7 @@ Ending applyOne(const ApplyFlags& o, const std::string& path, const std::string&
   if (!o.noTiming) request.seconds = o.seconds;
   request.capture = !o.noCapture;
   request.allowUnchanged = o.allowUnchanged;
+  request.asDeclared = o.asDeclared;
   const auto onStage = [&](ApplyStage stage, const ApplyReport& r) { tell(stage, r, o, rules, console); };
   auto report = workbench::apply(request, rules, semantics(), onStage, console.job());
   if (!report) return report.error();
@@ -183,6 +184,10 @@ Ending applyGraphs(const ApplyFlags& o, const std::string& path, const std::stri
 
 Ending apply(const ApplyFlags& o) {
   const Console console(o.printing);
+  if (o.asDeclared && !(o.noVerify && o.noTiming && o.inputs.empty() && o.specs.empty()))
+    return Error{ErrorKind::Usage,
+                 "--as-declared runs nothing: give it with --no-verify and --no-timing, and without inputs",
+                 {}};
   auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
   if (o.training) takeGradients(rules->file);
@@ -260,6 +265,8 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag("--training", o->training,
               "The result will be differentiated, as graft_fx.backend(training=True) does it: rules bring along the "
               "gradients that their own `backward` computes");
+  c->add_flag("--as-declared", o->asDeclared,
+              "Run nothing: sizes and dtypes are those that the file declares. Goes with --no-verify and --no-timing");
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->add_flag("--strict", o->strict,
               "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");

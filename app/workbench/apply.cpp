@@ -165,7 +165,7 @@ std::optional<Bisected> bisect(const Graph& original, const RuleFile& file, cons
 
 }  // namespace
 
-Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, bool needsInputs, ApplyReport& report,
+Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, Needs needs, ApplyReport& report,
                          const Semantics& semantics, const Job& job) {
   auto model = open(which, semantics, job);
   if (!model) return model.error();
@@ -175,10 +175,11 @@ Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, bool 
   report.missing = missingOperators(model->graph);
   Prepared out{std::move(*model), {}, std::nullopt};
   if (!out.model.format->declaresSizes) out.sizes = tracedSizes(out.model.graph);
+  if (needs == Needs::Nothing) return out;
   if (auto made = inputsFor(out.model.graph, on)) {
     report.randomInputs = std::move(made->random);
     out.inputs = std::move(made->tensors);
-  } else if (needsInputs || on.isGiven()) {
+  } else if (needs == Needs::Inputs || on.isGiven()) {
     return made.error();
   } else {
     report.noInputs = made.error().message;
@@ -220,7 +221,8 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
   // Where nothing can be written is found out before the work, not after it.
   if (auto probe = AtomicFile::beside(request.output); !probe) return probe.error();
   report.recipe = rules.recipe.name;
-  auto prepared = prepare(request.model, request.inputs, request.verify, report, semantics, job);
+  const Needs needs = request.asDeclared ? Needs::Nothing : request.verify ? Needs::Inputs : Needs::InputsIfAny;
+  auto prepared = prepare(request.model, request.inputs, needs, report, semantics, job);
   if (!prepared) return prepared.error();
   const Model& model = prepared->model;
   const std::optional<TensorSet>& inputs = prepared->inputs;

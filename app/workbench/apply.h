@@ -85,6 +85,7 @@ struct ApplyRequest {
   std::optional<double> seconds;  ///< how long to time both models; none: they are not timed
   bool capture = true;            ///< the written model may run as CUDA graphs on a GPU
   bool allowUnchanged = false;    ///< where nothing was rewritten, the output is the model as it is
+  bool asDeclared = false;        ///< nothing runs: types are those that the file declares; not with `verify`
 };
 /// The whole model failed its check although each rewrite passed: what was done about it.
 struct Bisection {
@@ -120,8 +121,10 @@ struct Prepared {
   std::vector<TracedSizes> sizes;   ///< as the file has them; empty where it declares its own
   std::optional<TensorSet> inputs;  ///< none: the report says why
 };
+/// Whether a model runs on inputs: there are none where there need not be, they have to be, or nobody asks.
+enum class Needs { Nothing, InputsIfAny, Inputs };
 /// Fills what the report says of model and inputs. An error where there have to be inputs and are none.
-Result<Prepared> prepare(const OpenRequest&, const InputRequest&, bool needsInputs, ApplyReport&, const Semantics&,
+Result<Prepared> prepare(const OpenRequest&, const InputRequest&, Needs, ApplyReport&, const Semantics&,
                          const Job& = {});
 /// Records in the model what one run on the inputs sees, where there are inputs; the report's `settled` says what that
 /// decided.

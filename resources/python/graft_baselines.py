@@ -138,14 +138,24 @@ class Training:
         import torch
 
         if self.device.type == "cuda":
+            self.optimizer.zero_grad(set_to_none=True)
             torch.cuda.synchronize()
             torch.cuda.reset_peak_memory_stats()
             before = torch.cuda.memory_allocated()
+            kept = graph_bytes()
             self()
             torch.cuda.synchronize()
-            return max(torch.cuda.max_memory_allocated() - before, 0)
+            # CUDA graphs work in memory that they keep: all of it counts, whether the allocator calls it used or not.
+            return max(torch.cuda.max_memory_allocated() - before, 0) + kept
         self.optimizer.zero_grad(set_to_none=True)
         return bytes_of(self)[0]
+
+
+def graph_bytes():
+    """Bytes of GPU memory that CUDA graphs keep to themselves."""
+    import torch
+
+    return sum(s["total_size"] for s in torch.cuda.memory_snapshot() if tuple(s.get("segment_pool_id", (0, 0))) != (0, 0))
 
 
 def bytes_of(work):

@@ -243,7 +243,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
       for (Recipe& recipe : file.recipes)
         if (hasStep(recipe, "fuse"))
           if (Status s = steerFusion(recipe, request.fusion); !s) return s.error();
-  auto prepared = prepare(request.model, request.inputs, true, result, semantics, job);
+  auto prepared = prepare(request.model, request.inputs, Needs::Inputs, result, semantics, job);
   if (!prepared) return prepared.error();
   if (!result.missing.empty()) return cannotRun(result);
   if (request.graph) prepared->model.graph = *request.graph;

@@ -164,7 +164,8 @@ def settle(module, arguments, wrong):
     places = [Place(n) for n in module.graph.nodes if str(n.target) == OWN]
     if not places:
         return {}
-    with torch.enable_grad(), torch.random.fork_rng(devices=[]):
+    gpus = {v.device.index for v in arguments if isinstance(v, torch.Tensor) and v.device.type == "cuda"}
+    with torch.enable_grad(), torch.random.fork_rng(devices=sorted(gpus)):
         torch.manual_seed(0)
         run = torch.fx.Interpreter(module, garbage_collect_values=False)
         run.run(*arguments, enable_io_processing=False)

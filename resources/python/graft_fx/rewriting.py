@@ -218,7 +218,8 @@ class Backend:
     def _check(self, gm, loaded, arguments, given, outputs, exact, coarse):
         """Both once on copies of the arguments: the same outputs in the same order. `coarse`: they compute in half precision."""
         copies = [[v.detach().clone() if isinstance(v, torch.Tensor) else v for v in arguments] for _ in range(2)]
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        gpus = {v.device.index for v in arguments if isinstance(v, torch.Tensor) and v.device.type == "cuda"}
+        with torch.no_grad(), torch.random.fork_rng(devices=sorted(gpus)):
             expected = gm.forward(*copies[0])
             with without_autocast():
                 got = loaded(*[copies[1][i] for i in given])

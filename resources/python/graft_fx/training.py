@@ -416,7 +416,8 @@ class Trainer:
             off = [float((t.double() - right).abs().nan_to_num(posinf=0).max()) for t in (a, b)]
             return off[1] <= 8 * off[0]
 
-        with torch.random.fork_rng(devices=[]):
+        devices = sorted({v.device.index for v in given if isinstance(v, torch.Tensor) and v.device.type == "cuda"})
+        with torch.random.fork_rng(devices=devices):
             (expected, wanted), (got, found) = results(self.gm.forward), results(run)
         names = [self.weights[n.name][1] if n.name in self.weights else n.name for n, v in zip(self.placeholders, given)
                  if isinstance(v, torch.Tensor) and v.requires_grad]
@@ -439,7 +440,7 @@ class Trainer:
             apart = float((a.double() - b.double()).abs().nan_to_num(posinf=0).max())
             tolerance = 5e-2 if self.coarse else {torch.float64: 1e-10, torch.float32: 1e-3}.get(a.dtype, 5e-2)
             if apart > tolerance * max(scale, 1e-6):
-                with torch.random.fork_rng(devices=[]):
+                with torch.random.fork_rng(devices=devices):
                     if not self.random and is_noise(row, a, b):
                         continue
                 if self.random:

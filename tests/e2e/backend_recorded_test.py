@@ -1,0 +1,259 @@
+"""The halves of a training step as CUDA graphs, on a CPU: what a replay may overwrite on a GPU is filled with NaN here."""
+
+import copy
+import sys
+import unittest
+import warnings
+import weakref
+
+import torch
+import torch.nn.functional as F
+
+from support import GRAFT, OPERATORS, SOURCE, TestCase, main
+
+sys.path.insert(0, str(SOURCE / "resources/python"))
+import graft_fx
+from graft_fx import recorded, training
+
+
+class Emulated:
+    """Records on the CPU as CudaGraphs does on a GPU. Memory of a pool goes free with the tensor that owns it. A replay fills with NaN
+    what may lie in memory that was free when it was recorded, and what was recorded behind it."""
+
+    failing = None  # "forward" or "backward": what cannot be recorded
+
+    def pool(self):
+        return []
+
+    def where(self):
+        return ()
+
+    def is_recording(self):
+        return False
+
+    def record(self, pool, function, arguments):
+        if self.failing == ("backward" if pool else "forward"):
+            raise RuntimeError("operation not permitted when stream is capturing\nand more")
+        kept = [v.data if isinstance(v, torch.Tensor) else v for v in arguments]
+        given = {v.untyped_storage().data_ptr() for v in kept if isinstance(v, torch.Tensor)}
+        with torch.no_grad():
+            results = function(arguments)
+        places = [t.data if isinstance(t, torch.Tensor) else t for t in results]
+        free = [t for recording in pool for owner, t in recording if owner() is None]
+        before = len(pool)
+        pool.append([(weakref.ref(t), t.data) for t in results if isinstance(t, torch.Tensor) and t.is_floating_point()
+                     and t.untyped_storage().data_ptr() not in given])
+
+        def replay():
+            later = [t for recording in pool[before + 1:] for _, t in recording]
+            for t in [*later, *(t for t in free if t.untyped_storage().data_ptr() not in given)]:
+                t.fill_(float("nan"))
+            with torch.no_grad():
+                for place, result in zip(places, function(list(kept))):
+                    if isinstance(place, torch.Tensor) and place.data_ptr() != result.data_ptr():
+                        place.copy_(result)
+            for t in free:
+                t.fill_(float("nan"))
+
+        return replay, results
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.wide, self.norm, self.back = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 8)
+        self.batch_norm = torch.nn.BatchNorm1d(8)
+
+    def forward(self, x):
+        y = self.batch_norm(self.back(self.norm(F.gelu(self.wide(x)))) + x)
+        return y, F.mse_loss(y, x.flip(-1))
+
+
+class Loop:
+    """Steps of a user's loop; each method is one."""
+
+    def __init__(self, call, net):
+        self.call, self.net, self.losses, self.kept = call, net, [], []
+        self.optimizer = torch.optim.AdamW(net.parameters(), 1e-2)
+
+    def batch(self, rows=4):
+        return torch.randn(rows, 8)
+
+    def one(self, rows=4):
+        y, loss = self.call(self.batch(rows))
+        self.losses.append(loss.detach())  # held, and read at the end
+        return y, loss
+
+    def plain(self, _):
+        self.optimizer.zero_grad()
+        self.one()[1].backward()
+        self.optimizer.step()
+
+    def accumulated(self, _, set_to_none=True):
+        self.optimizer.zero_grad(set_to_none=set_to_none)
+        for _ in range(3):
+            self.one()[1].backward()
+        self.optimizer.step()
+
+    def accumulated_in_place(self, i):
+        self.accumulated(i, set_to_none=False)
+
+    def zeroed_behind_the_forward_pass(self, _):
+        loss = self.one()[1]
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+    def several_forward_passes_first(self, _):
+        self.optimizer.zero_grad()
+        sum((i + 1) * loss for i, (_, loss) in enumerate([self.one() for _ in range(3)])).backward()
+        self.optimizer.step()
+
+    def results_are_held(self, _):
+        self.optimizer.zero_grad()
+        y, loss = self.one()
+        (loss + 0.1 * y.sum()).backward()
+        self.kept += [y, y.detach().view(-1)]
+        self.optimizer.step()
+
+    def the_graph_is_retained(self, _):
+        self.optimizer.zero_grad()
+        y, loss = self.one()
+        loss.backward(retain_graph=True)
+        y.pow(2).mean().backward()
+        self.optimizer.step()
+
+    def gradients_are_held(self, _):
+        self.kept += torch.autograd.grad(self.one()[1], list(self.net.parameters()))
+        with torch.no_grad():
+            for p, g in zip(self.net.parameters(), self.kept[-len(list(self.net.parameters())):]):
+                p.sub_(0.01 * g)
+
+    def some_forward_passes_have_no_backward_pass(self, i):
+        self.optimizer.zero_grad()
+        loss = self.one()[1]
+        if i % 2:
+            loss.backward()
+            self.optimizer.step()
+
+    def gradients_are_clipped(self, _):
+        self.optimizer.zero_grad()
+        self.one()[1].backward()
+        torch.nn.utils.clip_grad_norm_(self.net.parameters(), 0.1)
+        self.optimizer.step()
+
+    def evaluated_between(self, i):
+        self.plain(i)
+        self.net.eval()
+        with torch.no_grad():
+            self.one()
+        self.one()[1].backward()
+        self.net.train()
+
+    def sizes_alternate(self, i):
+        self.optimizer.zero_grad()
+        self.one(4 + i % 3)[1].backward()
+        self.optimizer.step()
+
+    def parameters_move(self, i):
+        self.plain(i)
+        if i == 3:
+            self.net.back.weight.data = self.net.back.weight.data.clone()
+
+
+class Recorded(TestCase):
+    def setUp(self):
+        super().setUp()
+        torch._dynamo.reset()
+        before = training.recorder_for
+        training.recorder_for = lambda device: self.recorder
+        self.addCleanup(setattr, training, "recorder_for", before)
+        self.recorder = Emulated()
+
+    def both(self, step, steps=8, **options):
+        """The backend's reports of these steps, once they are as eager's."""
+        torch.manual_seed(0)
+        net = Net().train()
+        eager = copy.deepcopy(net)
+        backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=False)
+        loops = Loop(torch.compile(net, backend=backend, **options), net), Loop(eager, eager)
+        for loop in loops:
+            torch.manual_seed(1)
+            for i in range(steps):
+                step(loop, i)
+        ours, theirs = ([torch.stack(loop.losses), *loop.kept, *loop.net.state_dict().values()] for loop in loops)
+        for a, b in zip(ours, theirs):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        return [r["recordings"] for r in backend.reports if "recordings" in r]
+
+    def test_ways_to_train(self):
+        # step: recordings, steps of the forward half that are replayed
+        for step, recorded_, replayed in ((Loop.plain, 2, 7), (Loop.accumulated, 2, 23), (Loop.accumulated_in_place, 2, 23),
+                                          (Loop.zeroed_behind_the_forward_pass, 2, 7), (Loop.several_forward_passes_first, 6, 23),
+                                          (Loop.the_graph_is_retained, 2, 7), (Loop.gradients_are_clipped, 2, 7)):
+            with self.subTest(step.__name__):
+                torch._dynamo.reset()
+                (count,) = self.both(step)
+                self.assertEqual((count["recorded"], count["replayed"]), (recorded_, replayed))
+
+    def test_what_is_held_stays_as_it_was(self):
+        for step in (Loop.results_are_held, Loop.gradients_are_held, Loop.some_forward_passes_have_no_backward_pass, Loop.evaluated_between):
+            with self.subTest(step.__name__):
+                torch._dynamo.reset()
+                self.assertGreater(self.both(step)[0]["replayed"], 0)
+
+    def test_kinds_of_calls_share_memory(self):
+        count = self.both(Loop.sizes_alternate, steps=12, dynamic=True)[-1]
+        self.assertEqual((count["recorded"], count["replayed"]), (6, 9))
+
+    def test_too_many_kinds_are_told_once(self):
+        before, recorded.Recordings.KINDS = recorded.Recordings.KINDS, 2
+        self.addCleanup(setattr, recorded.Recordings, "KINDS", before)
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            count = self.both(Loop.sizes_alternate, steps=12, dynamic=True)[-1]
+        self.assertEqual(count["recorded"], 4)
+        self.assertEqual(sum("more than 2 kinds of arguments" in str(w.message) for w in said), 1)
+
+    def test_a_parameter_that_moves(self):
+        (count,) = self.both(Loop.parameters_move, steps=10)
+        self.assertEqual(count["recorded"], 4)
+
+    def test_what_cannot_be_recorded_runs_as_it_was_and_is_told_once(self):
+        for half in ("forward", "backward"):
+            with self.subTest(half), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                torch._dynamo.reset()
+                self.recorder.failing = half
+                (count,) = self.both(Loop.plain)
+                told = [str(w.message) for w in said if "CUDA graphs" in str(w.message)]
+                self.assertEqual(len(told), 1)
+                self.assertIn(f"the {half} half cannot be recorded (operation not permitted when stream is capturing)", told[0])
+                self.assertIn(half, count["why"])
+
+    def test_values_that_the_gpu_has_to_wait_for(self):
+        class Picks(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.linear = torch.nn.Linear(8, 8)
+
+            def forward(self, x):
+                y = self.linear(x)
+                return y[y > 0].sum()
+
+        torch._dynamo.config.capture_dynamic_output_shape_ops = True
+        self.addCleanup(setattr, torch._dynamo.config, "capture_dynamic_output_shape_ops", False)
+        net, x = Picks(), torch.randn(4, 8)
+        backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            call = torch.compile(net, backend=backend)
+            for _ in range(3):
+                call(x).backward()
+        (expected,) = torch.autograd.grad(net(x), [net.linear.weight])
+        torch.testing.assert_close(net.linear.weight.grad, 3 * expected)
+        self.assertTrue(any("waits for numbers" in r.get("recordings", {}).get("why", "") for r in backend.reports), backend.reports)
+
+
+if __name__ == "__main__":
+    main()
