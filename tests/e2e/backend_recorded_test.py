@@ -13,7 +13,7 @@ from support import GRAFT, OPERATORS, SOURCE, TestCase, main
 
 sys.path.insert(0, str(SOURCE / "resources/python"))
 import graft_fx
-from graft_fx import recorded, training
+from graft_fx import groups, halves, recorded, training
 
 
 class Emulated:
@@ -61,11 +61,11 @@ class Emulated:
 class Net(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.wide, self.norm, self.back = torch.nn.Linear(8, 16), torch.nn.LayerNorm(16), torch.nn.Linear(16, 8)
-        self.batch_norm = torch.nn.BatchNorm1d(8)
+        self.wide, self.norm, self.back = torch.nn.Linear(8, 16, bias=False), torch.nn.LayerNorm(16), torch.nn.Linear(16, 8)
+        self.batch_norm = torch.nn.BatchNorm1d(16)
 
     def forward(self, x):
-        y = self.batch_norm(self.back(self.norm(F.gelu(self.wide(x)))) + x)
+        y = self.back(self.norm(F.gelu(self.batch_norm(self.wide(x))))) + x
         return y, F.mse_loss(y, x.flip(-1))
 
 
@@ -170,12 +170,12 @@ class Recorded(TestCase):
         self.addCleanup(setattr, training, "recorder_for", before)
         self.recorder = Emulated()
 
-    def both(self, step, steps=8, **options):
+    def both(self, step, steps=8, fuse=False, **options):
         """The backend's reports of these steps, once they are as eager's."""
         torch.manual_seed(0)
         net = Net().train()
         eager = copy.deepcopy(net)
-        backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=False)
+        backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=fuse)
         loops = Loop(torch.compile(net, backend=backend, **options), net), Loop(eager, eager)
         for loop in loops:
             torch.manual_seed(1)
@@ -184,6 +184,7 @@ class Recorded(TestCase):
         ours, theirs = ([torch.stack(loop.losses), *loop.kept, *loop.net.state_dict().values()] for loop in loops)
         for a, b in zip(ours, theirs):
             torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
+        self.reports = backend.reports
         return [r["recordings"] for r in backend.reports if "recordings" in r]
 
     def test_ways_to_train(self):
@@ -253,6 +254,36 @@ class Recorded(TestCase):
         (expected,) = torch.autograd.grad(net(x), [net.linear.weight])
         torch.testing.assert_close(net.linear.weight.grad, 3 * expected)
         self.assertTrue(any("waits for numbers" in r.get("recordings", {}).get("why", "") for r in backend.reports), backend.reports)
+
+    def judge(self, microseconds):
+        """Groups are judged on the CPU, by these times."""
+        for owner, name, value in ((halves.Half, "JUDGED", ("cpu",)), (groups.Judge, "microseconds", staticmethod(microseconds))):
+            self.addCleanup(setattr, owner, name, owner.__dict__[name])
+            setattr(owner, name, value)
+
+    def test_groups_that_are_faster_stay(self):
+        self.judge(lambda op, args: 2.0 if op is groups.as_aten else 1.0)
+        (count,) = self.both(Loop.plain, fuse=True)
+        self.assertEqual(count["recorded"], 2)
+        for half in ("forward", "backward"):
+            made = self.reports[0][half]
+            self.assertTrue(made["isKept"], made)
+            self.assertEqual((made["slower"], made["different"]), (0, []))
+            self.assertGreater(made["groups"], 0)
+
+    def test_groups_that_are_slower_run_as_aten(self):
+        self.judge(lambda op, args: 1.0 if op is groups.as_aten else 2.0)
+        self.both(Loop.plain, fuse=True)
+        for half in ("forward", "backward"):
+            self.assertEqual((self.reports[0][half]["groups"], self.reports[0][half]["isKept"]), (0, False))
+
+    def test_groups_that_compute_something_else_run_as_aten(self):
+        self.judge(lambda op, args: 2.0 if op is groups.as_aten else 1.0)
+        self.addCleanup(setattr, groups, "TOLERANCE", groups.TOLERANCE)
+        groups.TOLERANCE = {d: -1.0 for d in groups.TOLERANCE}  # nothing is near enough
+        self.both(Loop.plain, fuse=True)
+        self.assertIn("largest value", self.reports[0]["forward"]["different"][0])
+        self.assertEqual(self.reports[0]["forward"]["groups"], 0)
 
 
 if __name__ == "__main__":

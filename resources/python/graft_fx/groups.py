@@ -143,7 +143,8 @@ def compile_all(graph, device, workers=8):
     with concurrent.futures.ThreadPoolExecutor(workers) as pool:
         for future in [pool.submit(make, job) for job in jobs.values()]:
             future.exception()  # what fails here fails again where somebody hears of it
-    torch.cuda.synchronize(device)
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
 
 
 def choose(module, arguments, device):

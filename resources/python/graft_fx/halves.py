@@ -43,6 +43,7 @@ class Half:
     """One half of a training step. The first call, which has the values, looks for faster kernels."""
 
     SECONDS = 0.4  # that both ways are timed for
+    JUDGED = ("cuda",)  # the devices where groups are judged one by one
     _boxed_call = True
 
     def __init__(self, backend, module, name, report, say):
@@ -77,7 +78,7 @@ class Half:
             plain = [i for i, v in enumerate(arguments) if isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) and not isinstance(v, bool)]
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
                 writer.write(f"{folder}/half.fx", "Captured", [data])
-                if device.type == "cuda":
+                if device.type in self.JUDGED:
                     return self.judged(groups.fused(self.backend, folder), plain, arguments, device)
                 torch.save(tuple(arguments[i].detach() if isinstance(arguments[i], torch.Tensor) else arguments[i] for i in plain),
                            f"{folder}/inputs.pt")
