@@ -26,9 +26,9 @@ def cast_back(x, like):
 
 
 def probabilities(scores):
-    """A softmax, perhaps computed in float32 and cast back."""
+    """A softmax, perhaps computed in float32 and cast back, before or behind a dropout that does nothing."""
     wide = optional(torch.Tensor.to, scores, dtype=_)
-    return keep(cast_back(torch.softmax(wide, dim=-1, dtype=_), _))
+    return cast_back(keep(cast_back(torch.softmax(wide, dim=-1, dtype=_), _)), _)
 
 
 def wide(scores):
