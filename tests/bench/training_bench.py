@@ -19,7 +19,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve()
-WAYS = ("eager", "compile", "reduce-overhead", "graft")
+WAYS = ("eager", "compile", "reduce-overhead", "graft", "graft-inductor")
 
 
 def bert(tiny):
@@ -98,11 +98,11 @@ class Steps:
             self.call = torch.compile(self.model)
         elif way == "reduce-overhead":
             self.call = torch.compile(self.model, mode="reduce-overhead")
-        elif way == "graft":
+        elif way.startswith("graft"):
             sys.path.insert(0, str(HERE.parents[2] / "resources/python"))
             import graft_fx
 
-            self.backend = graft_fx.backend(training=True, graft=program)
+            self.backend = graft_fx.backend(training=True, graft=program, decompose="inductor" if way == "graft-inductor" else None)
             self.call = torch.compile(self.model, backend=self.backend)
 
     def __call__(self):
@@ -151,6 +151,16 @@ class Steps:
         self.wait()
         return cuda.max_memory_reserved()
 
+    def profile(self):
+        """Kernels of one step by their time, in microseconds: [name, calls, time]."""
+        from torch.profiler import ProfilerActivity, profile
+
+        with profile(activities=[ProfilerActivity.CUDA]) as run:
+            self()
+            self.wait()
+        rows = [(e.key, e.count, e.self_device_time_total) for e in run.key_averages() if e.self_device_time_total > 0]
+        return sorted(rows, key=lambda r: -r[2])
+
     def reports(self):
         listed = []
         for r in getattr(self.backend, "reports", []):
@@ -171,7 +181,9 @@ def work(name, way, program, tiny):
         answers.write(json.dumps({"readySeconds": time.perf_counter() - begin, "losses": [float(x) for x in steps.losses], "reports": steps.reports()}) + "\n")
         for line in sys.stdin:
             asked = line.split()
-            answers.write(json.dumps({"bytes": steps.memory()} if asked[0] == "memory" else steps.milliseconds(int(asked[1]))) + "\n")
+            answer = {"bytes": steps.memory()} if asked[0] == "memory" else {"kernels": steps.profile()} if asked[0] == "profile" else \
+                steps.milliseconds(int(asked[1]))
+            answers.write(json.dumps(answer) + "\n")
     except Exception as e:
         answers.write(json.dumps({"error": f"{type(e).__name__}: {str(e).strip().splitlines()[0] if str(e).strip() else ''}"}) + "\n")
         raise
@@ -206,7 +218,7 @@ def median(values):
     return sorted(values)[len(values) // 2] if values else float("nan")
 
 
-def measure(name, workers, seconds):
+def measure(name, workers, seconds, kernels):
     """In turns, each alone; prints the model's rows."""
     live = [w for w in workers if w.error is None]
     until, turns = time.perf_counter() + seconds, 0
@@ -221,7 +233,7 @@ def measure(name, workers, seconds):
                 w.rows.append(answer["rowMs"])
     for w in live:
         w.bytes = w.ask("memory").get("bytes", 0)
-    best = min((median(w.rows) for w in live if w.way != "graft"), default=float("nan"))
+    best = min((median(w.rows) for w in live if not w.way.startswith("graft")), default=float("nan"))
     for w in workers:
         if w.error:
             print(f"{name:9} {w.way:16} {w.error[:200]}", flush=True)
@@ -232,14 +244,20 @@ def measure(name, workers, seconds):
               f"losses {' '.join(f'{x:.4f}' for x in w.ready['losses'][:6])}", flush=True)
         if w.ready["reports"]:
             print(" " * 10 + json.dumps(w.ready["reports"])[:600], flush=True)
+        if kernels:
+            listed = w.ask("profile").get("kernels", [])
+            print(f"{'':10}{sum(r[2] for r in listed) / 1e3:.2f} ms in {sum(r[1] for r in listed)} kernels")
+            for name_, calls, time_ in listed[:kernels]:
+                print(f"{'':10}{time_:9.0f} us {calls:5}  {name_[:150]}")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
     parser.add_argument("models", nargs="*", metavar="MODEL")
-    parser.add_argument("--ways", default=",".join(WAYS))
+    parser.add_argument("--ways", default=",".join(WAYS[:4]))
     parser.add_argument("--seconds", type=float, default=6, help="of timing for each model")
+    parser.add_argument("--kernels", type=int, default=0, help="print so many kernels of a step, the longest first")
     parser.add_argument("--tiny", action="store_true")
     parser.add_argument("--json")
     parser.add_argument("--logs", default="/tmp", help="where each process writes what it prints")
@@ -259,7 +277,7 @@ def main():
         for w in waiting:  # all prepare before one is timed
             w.ready = w.read()
         for m, workers in wave.items():
-            measure(m, workers, options.seconds)
+            measure(m, workers, options.seconds, options.kernels)
         for w in waiting:
             w.end()
     if options.json:
