@@ -9,6 +9,7 @@ import warnings
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph import _BoxedCodeGen
 
 from . import groups
@@ -52,6 +53,8 @@ class Half:
 
     def __call__(self, arguments):
         if self.run is None:
+            if any(isinstance(v, FakeTensor) for v in arguments):
+                return self.plain(arguments)
             self.run = self.plain
             devices = {v.device for v in arguments if isinstance(v, torch.Tensor)}
             if self.backend.fuse and len(devices) == 1 and next(iter(devices)).type in ("cpu", "cuda"):
@@ -119,7 +122,7 @@ class Half:
         if run.returncode == 7 or document["result"]["unchanged"]:
             self.report[self.name] = {"groups": 0, "isKept": False, "why": document.get("whyUnchanged", "")}
             return None
-        return sum(g["isKept"] for g in document["groups"])
+        return sum(g["kept"] for g in document["groups"])
 
     @staticmethod
     def taken(program, plain):

@@ -18,6 +18,8 @@ import torch
 import torch.fx
 import torch.fx.traceback
 import torch.utils._pytree as pytree
+from torch._dynamo.utils import counters
+from torch._subclasses.fake_tensor import FakeTensor
 
 from . import checkpoints, own_gradients
 from .autocast import without_autocast
@@ -225,6 +227,8 @@ class Trainer:
         chosen = []
 
         def first(*arguments):
+            if any(isinstance(v, FakeTensor) for v in arguments):
+                return run(*arguments)  # torch.compile is at work still
             if not chosen:
                 chosen.append(run)
                 try:
@@ -313,6 +317,7 @@ class Trainer:
             return lambda graph, _: self.half(name, graph)
 
         casts = gm is not self.gm  # the rewritten graph has autocast's casts as nodes
+        counters["aot_autograd"]["total"] += 1  # DDPOptimizer asks whether a part of its graph was differentiated
         with without_autocast() if casts else contextlib.nullcontext():
             compiled = aot_module_simplified(gm, list(self.example_inputs), fw_compiler=half("forward"), bw_compiler=half("backward"), partition_fn=self.parted,
                                              decompositions=decompositions_of(self.backend.decompose))
