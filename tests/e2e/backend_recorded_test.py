@@ -13,7 +13,7 @@ from support import GRAFT, OPERATORS, SOURCE, TestCase, main
 
 sys.path.insert(0, str(SOURCE / "resources/python"))
 import graft_fx
-from graft_fx import groups, halves, recorded, training
+from graft_fx import groups, halves, optimizing, recorded, training
 
 
 class Emulated:
@@ -284,6 +284,73 @@ class Recorded(TestCase):
         self.both(Loop.plain, fuse=True)
         self.assertIn("largest value", self.reports[0]["forward"]["different"][0])
         self.assertEqual(self.reports[0]["forward"]["groups"], 0)
+
+
+class Steps:
+    """Records an optimizer's step, which runs at each replay and not before."""
+
+    pool, where, is_recording = Emulated.pool, Emulated.where, Emulated.is_recording
+
+    def record(self, pool, function, arguments):
+        return lambda: function(arguments), ()
+
+
+class RecordedStep(TestCase):
+    def run_steps(self, make, record, steps=12, move=False):
+        torch.manual_seed(0)
+        net = torch.nn.Linear(4, 4)
+        optimizer = make(net.parameters())
+        if record:
+            optimizer = graft_fx.record_step(optimizer)
+        schedule = torch.optim.lr_scheduler.StepLR(optimizer, 3, 0.5)
+        kept = [torch.zeros_like(p) for p in net.parameters()]
+        for i in range(steps):
+            x = torch.randn(3, 4, generator=torch.Generator().manual_seed(i))
+            gradients = torch.autograd.grad(net(x).square().sum(), list(net.parameters()))
+            for p, place, g in zip(net.parameters(), kept, gradients):
+                p.grad = (g.clone() if move else place.copy_(g))
+            optimizer.step()
+            schedule.step()
+        return [p.detach() for p in net.parameters()], getattr(optimizer, "recordings", None)
+
+    def setUp(self):
+        super().setUp()
+        before, optimizing.recorder_of = optimizing.recorder_of, lambda devices: Steps()
+        self.addCleanup(setattr, optimizing, "recorder_of", before)
+        # PyTorch refuses `capturable` for parameters on a CPU.
+        self.addCleanup(setattr, torch.compiler, "is_compiling", torch.compiler.is_compiling)
+        torch.compiler.is_compiling = lambda: True
+
+    def test_steps_with_a_schedule_are_those_of_the_optimizer(self):
+        for make in (lambda p: torch.optim.AdamW(p, 1e-2, foreach=False), lambda p: torch.optim.AdamW(p, 1e-2, foreach=True, amsgrad=True)):
+            (ours, count), (theirs, _) = (self.run_steps(make, record) for record in (True, False))
+            for a, b in zip(ours, theirs):
+                torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+            self.assertEqual(count["recorded"], 1)
+            self.assertGreaterEqual(count["replayed"], 9)
+
+    def test_settings_that_change_are_read(self):
+        """SGD takes its rate as a number, so each rate is a recording of its own."""
+        (ours, count), (theirs, _) = (self.run_steps(lambda p: torch.optim.SGD(p, 1e-2, momentum=0.9), record) for record in (True, False))
+        for a, b in zip(ours, theirs):
+            torch.testing.assert_close(a, b, rtol=1e-5, atol=1e-7)
+        self.assertEqual(count["recorded"], 4)
+
+    def test_gradients_that_move_are_told_once(self):
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            kept = []
+            before = torch.Tensor.clone
+            self.addCleanup(setattr, torch.Tensor, "clone", before)
+            torch.Tensor.clone = lambda t, **k: kept.append(before(t, **k)) or kept[-1]  # each lies elsewhere
+            _, count = self.run_steps(lambda p: torch.optim.AdamW(p, 1e-2, foreach=False), True, steps=14, move=True)
+        self.assertEqual(sum("not recorded" in str(w.message) for w in said), 1)
+        self.assertEqual(count["recorded"], 0)
+
+    def test_parameters_on_a_cpu(self):
+        optimizing.recorder_of = lambda devices: None
+        with self.assertRaisesRegex(ValueError, "all parameters have to lie on a GPU"):
+            graft_fx.record_step(torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), 0.1))
 
 
 if __name__ == "__main__":

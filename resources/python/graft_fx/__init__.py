@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .capturing import backend, capture, save
+    from .optimizing import record_step
 
-__all__ = ["backend", "capture", "save"]
+__all__ = ["backend", "capture", "record_step", "save"]
 
 
 def __getattr__(name: str) -> Any:
     # When one of them is first used: they need PyTorch's compiler, which takes a second to import.
     if name not in __all__:
         raise AttributeError(f"module {__name__} has no attribute {name}")
-    from . import capturing
+    from . import capturing, optimizing
 
-    return getattr(capturing, name)
+    return getattr(optimizing if name == "record_step" else capturing, name)

@@ -1,0 +1,90 @@
+"""An optimizer's step as a CUDA graph.
+
+    optimizer = graft_fx.record_step(torch.optim.AdamW(model.parameters(), 1e-3, fused=True))
+
+Recorded halves leave gradients in the same memory in each step, so the optimizer's step can be recorded, too.
+"""
+
+import types
+import warnings
+
+import torch
+
+from .recorded import CudaGraphs, first_line
+
+
+class RecordedStep:
+    KINDS = 8  # of gradients' addresses and settings
+
+    def __init__(self, optimizer, recorder):
+        self.optimizer, self.recorder, self.plain = optimizer, recorder, optimizer.step
+        self.seen, self.replays, self.pool, self.off = set(), {}, recorder.pool(), False
+        self.count = {"recorded": 0, "replayed": 0, "asItWas": 0}
+        for group in optimizer.param_groups:
+            if "capturable" not in group:
+                continue
+            group["capturable"] = True  # counts and rates lie on the GPU then, so that a replay reads them
+            device = next((p.device for p in group["params"]), None)
+            if not isinstance(group["lr"], torch.Tensor):
+                group["lr"] = torch.tensor(float(group["lr"]), device=device)
+            for p in group["params"]:
+                state = optimizer.state.get(p, {})
+                if isinstance(state.get("step"), torch.Tensor):
+                    state["step"] = state["step"].to(device, torch.float32)
+
+    def key(self):
+        """What a recording would have fixed: where everything lies, and the settings."""
+        places = [(p.data_ptr(), None if p.grad is None else p.grad.data_ptr(),
+                   *(t.data_ptr() for t in self.optimizer.state.get(p, {}).values() if isinstance(t, torch.Tensor)))
+                  for group in self.optimizer.param_groups for p in group["params"]]
+        settings = [(k, v.data_ptr() if isinstance(v, torch.Tensor) else repr(v)) for group in self.optimizer.param_groups
+                    for k, v in group.items() if k != "params"]
+        return (*self.recorder.where(), *places, *settings)
+
+    def __call__(self, closure=None):
+        if closure is None and not self.off and getattr(self.optimizer, "grad_scale", None) is None and not self.recorder.is_recording():
+            key = self.key()
+            replay = self.replays.get(key) or self.recorded(key)
+            if replay is not None:
+                self.count["replayed"] += 1
+                replay()
+                return None
+        self.count["asItWas"] += 1
+        return self.plain(closure)
+
+    def recorded(self, key):
+        if key not in self.seen:
+            if len(self.seen) >= self.KINDS:
+                self.stop(f"gradients, states or settings lie elsewhere in each step ({self.KINDS} times until now)")
+            self.seen.add(key)
+            return None
+        try:
+            self.replays[key], _ = self.recorder.record(self.pool, lambda _: self.plain() or (), [])
+        except Exception as e:
+            self.stop(first_line(e))
+            return None
+        self.count["recorded"] += 1
+        return self.replays[key]
+
+    def stop(self, why):
+        self.off = True
+        warnings.warn(f"graft_fx.record_step: the optimizer's steps are not recorded: {why}", stacklevel=4)
+
+
+def recorder_of(devices):
+    """What records on those kinds of devices, or None."""
+    return CudaGraphs() if devices == {"cuda"} else None
+
+
+def record_step(optimizer):
+    """Has the optimizer's step run as a CUDA graph where it repeats, with the same results. Returns the optimizer. `capturable` is set
+    where the optimizer has it, and rates become tensors, which schedulers change in place. Steps with a closure or under a GradScaler
+    that hands its scale to the optimizer run as they were."""
+    devices = {p.device.type for group in optimizer.param_groups for p in group["params"]}
+    made = recorder_of(devices)
+    if made is None:
+        raise ValueError("graft_fx.record_step: all parameters have to lie on a GPU")
+    recorded = RecordedStep(optimizer, made)
+    optimizer.step = types.MethodType(lambda self, closure=None: recorded(closure), optimizer)
+    optimizer.recordings = recorded.count
+    return optimizer
