@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Training on a GPU beside eager: what people do in their loops, with CUDA graphs and generated kernels. Exit code 1 where something differs.
+"""Training on a GPU beside eager: what people do in their loops, with CUDA graphs and generated kernels. Exit code 1 where something differs,
+77 without a GPU.
 
     tests/gpu/training_test.py build/bin/graft build/lib/libgraft_ops.so [-k NAME]
 """
@@ -221,6 +222,23 @@ class Training(unittest.TestCase):
 
         self.both(Net, steps)
 
+    def test_an_optimizer_whose_step_is_recorded(self):
+        counts = []
+
+        def steps(call, net, optimizer):
+            if call is not net:
+                graft_fx.record_step(optimizer)
+            schedule = torch.optim.lr_scheduler.StepLR(optimizer, 4, 0.5)
+            out = []
+            for i in range(10):
+                out += self.plain(call, net, optimizer, steps=1)
+                schedule.step()
+            counts.append(getattr(optimizer, "recordings", None))
+            return out
+
+        self.both(Net, steps)
+        self.assertGreater(counts[0]["replayed"], 4, counts)
+
     def test_gradients_are_those_of_eager_in_double(self):
         torch.manual_seed(0)
         net = Net().cuda().double().train()
@@ -236,4 +254,7 @@ class Training(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if not torch.cuda.is_available():
+        print("no GPU")
+        sys.exit(77)
     unittest.main(argv=[sys.argv[0], "-v", *sys.argv[3:]])

@@ -181,25 +181,24 @@ void lowerTriangle(Call& c, bool isLower) {
   }));
 }
 
-/// self with `src` in place of a slice of it, or of one index.
-void lowerScatterInto(Call& c, bool isSelect) {
-  const TensorId x = c.tensor("self"), src = c.tensor("src");
-  const size_t dim = c.dimOf(x, "dim");
+/// `src` in a slice along `dim` of a tensor with these sizes, or at one index, and `otherwise` in all other places.
+void lowerInto(Call& c, TensorId src, const Sizes& sizes, size_t dim, bool isSelect, std::span<const TensorId> operands,
+               std::function<ExprId(const Index&)> otherwise) {
   const DType d = c.resultType();
-  const Sizes sizes = c.sizes(x);
-  if (c.rank(src) + (isSelect ? 1 : 0) != sizes.size()) c.refuse("src", "has another number of dimensions");
+  if (c.rank(src) + (isSelect ? 1 : 0) != sizes.size()) c.refuse("dim", "is that of another number of dimensions");
   const auto size = c.l.findNumber(sizes[dim]);
-  if (!size) c.refuse("self", "has a size along dim that varies");
-  const auto within = [&](std::string_view parameter, int64_t otherwise) {
-    int64_t n = c.has(parameter) ? c.integer(parameter) : otherwise;
-    if (n < 0) n += *size;
-    return std::clamp<int64_t>(n, 0, *size);
+  if (!size) c.refuse("dim", "has a size that varies");
+  const auto within = [&](std::string_view parameter, int64_t unless) {
+    const auto most = static_cast<double>(*size);
+    double n =
+        c.has(parameter) ? c.number(parameter) : static_cast<double>(unless);  // "to the end" is the largest integer
+    if (n < 0) n += most;
+    return static_cast<int64_t>(std::clamp(n, 0.0, most));
   };
   const int64_t start = within(isSelect ? "index" : "start", 0), step = isSelect ? 1 : c.integer("step");
   const int64_t end = isSelect ? start + 1 : within("end", *size);
   if (step < 1 || (isSelect && start >= *size)) c.refuse("dim", "has no such place");
   Lowering& l = c.l;
-  const std::array operands{x, src};
   c.result(l.define(c.name(), d, sizes, 2, operands, [=, &l](const Index& i) {
     loops::Simplifier& s = l.simplifier;
     const ExprId off = s.subtract(i[dim], l.integer(start));
@@ -209,8 +208,25 @@ void lowerScatterInto(Call& c, bool isSelect) {
     Index inside = i;
     inside[dim] = s.floorDivide(off, l.integer(step));
     if (isSelect) inside.erase(inside.begin() + static_cast<std::ptrdiff_t>(dim));
-    return s.select(isInside, converted(l, src, inside, d), converted(l, x, i, d));
+    return s.select(isInside, converted(l, src, inside, d), otherwise(i));
   }));
+}
+
+void lowerScatterInto(Call& c, bool isSelect) {
+  const TensorId x = c.tensor("self"), src = c.tensor("src");
+  const std::array operands{x, src};
+  const DType d = c.resultType();
+  lowerInto(c, src, c.sizes(x), c.dimOf(x, "dim"), isSelect, operands,
+            [&l = c.l, x, d](const Index& i) { return converted(l, x, i, d); });
+}
+
+/// The gradient of a slice, or of one index: zero elsewhere.
+void lowerSliceGradient(Call& c, bool isSelect) {
+  const TensorId gradient = c.tensor("grad_output");
+  const Sizes sizes = c.resultSizes();
+  if (sizes.empty()) c.refuse("input_sizes", "has no dimensions");
+  lowerInto(c, gradient, sizes, c.dim("dim", sizes.size()), isSelect, std::span(&gradient, 1),
+            [&l = c.l, d = c.resultType()](const Index&) { return l.constant(d, 0); });
 }
 
 }  // namespace
@@ -230,6 +246,8 @@ std::vector<Entry> joinOperators() {
     join(name, [](Call& c) { lowerEdgePad(c, "self", "padding", Edge::Replicate); });
   join("slice_scatter.default", [](Call& c) { lowerScatterInto(c, false); });
   join("select_scatter.default", [](Call& c) { lowerScatterInto(c, true); });
+  join("slice_backward.default", [](Call& c) { lowerSliceGradient(c, false); });
+  join("select_backward.default", [](Call& c) { lowerSliceGradient(c, true); });
   join("tril.default", [](Call& c) { lowerTriangle(c, true); });
   join("triu.default", [](Call& c) { lowerTriangle(c, false); });
   return out;

@@ -241,6 +241,44 @@ void lowerBatchNorm(Call& c) {
     if (!c.l.graph.isUnused(c.node.outputs[k])) c.refuse("its statistics are read");
 }
 
+/// Its statistics and the new running ones are results: what a training step has in place of writes.
+void lowerBatchNormInTraining(Call& c) {
+  if (!c.flag("training")) c.refuse("training", "is false");
+  if (!c.has("momentum")) c.refuse("momentum", "is None");
+  const DType d = c.floatingType();
+  const TensorId x = c.widened(c.tensor("input"), d);
+  const size_t rank = c.rank(x);
+  if (rank < 2) c.refuse("input", "has no channels");
+  std::vector<size_t> dims;
+  int64_t count = 1;
+  for (size_t k = 0; k < rank; ++k) {
+    if (k == 1) continue;
+    const auto size = c.l.findNumber(c.sizes(x)[k]);
+    if (!size) c.refuse("input", "has sizes that vary");
+    count *= *size;
+    dims.push_back(k);
+  }
+  if (count < 2) c.refuse("input", "has one value a channel");
+  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  const Statistics s = statisticsOf(c.l, x, dims, 0);
+  const TensorId rstd = inverseDeviation(c.l, s.variance, c.number("eps"));
+  const TensorId y = centred(c.l, x, s.mean, rstd, d);
+  c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
+  const Sizes channels{c.sizes(x)[1]};
+  c.result(c.widened(c.reshaped(s.mean, channels), c.resultType(1)), 1);
+  c.result(c.widened(c.reshaped(rstd, channels), c.resultType(2)), 2);
+  const double momentum = c.number("momentum"), unbiased = static_cast<double>(count) / static_cast<double>(count - 1);
+  const auto moved = [&](std::string_view running, TensorId statistic, double factor, size_t output) {
+    const std::array operands{c.tensor(running), c.reshaped(statistic, channels)};
+    c.result(
+        c.pointwise(operands, Sizes(channels), d, c.resultType(output), 4,
+                    [=](std::span<const Scalar> v) { return v[0] * (1.0 - momentum) + v[1] * (momentum * factor); }),
+        output);
+  };
+  moved("running_mean", s.mean, 1, 3);
+  moved("running_var", s.variance, unbiased, 4);
+}
+
 void lowerInstanceNorm(Call& c) {
   const DType d = c.floatingType();
   const TensorId x = c.widened(c.tensor("input"), d);
@@ -347,6 +385,7 @@ std::vector<Entry> normOperators() {
   norm("group_norm.default", Kind::Reduction, lowerGroupNorm);
   norm("native_group_norm.default", Kind::Reduction, lowerGroupNorm);
   norm("batch_norm.default", Kind::Pointwise, lowerBatchNorm);
+  norm("_native_batch_norm_legit_functional.default", Kind::Reduction, lowerBatchNormInTraining);
   norm("_native_batch_norm_legit_no_training.default", Kind::Pointwise, lowerBatchNorm);
   norm("instance_norm.default", Kind::Reduction, lowerInstanceNorm);
   norm("_weight_norm.default", Kind::Reduction, lowerWeightNorm);
