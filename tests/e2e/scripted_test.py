@@ -46,6 +46,58 @@ class Normed(nn.Module):
         return torch.relu(self.norm(x))
 
 
+class Searches(nn.Module):
+    """What a `return` or `break` leaves unset has no value on the other way."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = nn.Linear(6, 6), nn.Linear(6, 6)
+
+    def forward(self, x):
+        n = 0
+        while n < 5:
+            if bool(x.sum() > 0):
+                x = self.a(x)
+            else:
+                x = self.b(x)
+                if n == 3:
+                    break
+            n += 1
+            if n == 2:
+                continue
+            x = x + n
+        for i in range(4):
+            x = x * 0.5
+            if bool(x.abs().max() < 0.3):
+                return x + i
+        return torch.relu(x)
+
+
+class Counts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros((), dtype=torch.long))
+        self.register_buffer("mean", torch.zeros(6))
+        self.register_buffer("last", torch.zeros(6))
+
+    def forward(self, x):
+        self.calls += 1
+        self.mean.mul_(0.5).add_(x.mean((0, 1, 2)))
+        return x * self.calls + self.mean
+
+
+class Replaces(Counts):
+    def forward(self, x):
+        self.last = self.last + x[0, 0, 0]
+        return x - self.last
+
+
+class Spectrum(nn.Module):
+    def forward(self, x):
+        z = torch.fft.fft(x)
+        return z.conj(), z.conj().imag
+
+
 class Scripted(TestCase):
     def scripted(self, module):
         torch.manual_seed(0)
@@ -81,6 +133,50 @@ class Scripted(TestCase):
         self.assertIn("checks that PyTorch's own modules make", said.stderr)
         with self.assertRaisesRegex(Exception, "too many"):
             torch.jit.load(copy)(torch.randn(4, 4, 6, 6))
+
+    def test_loops_that_are_left_early_are_written_as_they_are(self):
+        self.scripted(Searches())
+        out, copy = self.folder / "out.pt", self.folder / "copy.pt"
+        self.done("convert", self.path, "-o", copy)
+        again = self.folder / "again.pt"
+        self.done("convert", copy, "-o", again)
+        for scale in (0.01, 1, 100):
+            x = torch.randn(2, 4, 6, 6) * scale
+            torch.save([x], self.inputs)
+            expected = torch.jit.load(self.path)(x)
+            for written in (copy, again):
+                torch.testing.assert_close(torch.jit.load(written)(x), expected, rtol=0, atol=0)
+            self.done("run", self.path, "--inputs", self.inputs, "-o", out)
+            torch.testing.assert_close(torch.load(out), expected, rtol=0, atol=0)
+
+    def test_a_buffer_that_counts_in_place_replaces_no_attribute(self):
+        self.scripted(Counts())
+        self.assertNotIn("SetAttr", self.done("text", self.path).stdout)
+        for end in ("pt", "pt2"):
+            copy = self.folder / f"copy.{end}"
+            self.done("convert", self.path, "--inputs", self.inputs, "-o", copy)
+            model, original = torch.jit.load(copy) if end == "pt" else torch.export.load(copy).module(), torch.jit.load(self.path)
+            for _ in range(3):
+                torch.testing.assert_close(model(self.x), original(self.x))
+
+    def test_a_model_that_replaces_an_attribute_runs_from_what_the_file_holds(self):
+        self.scripted(Replaces())
+        out, copy = self.folder / "out.pt", self.folder / "copy.pt"
+        expected = torch.jit.load(self.path)(self.x)
+        self.done("run", self.path, "--inputs", self.inputs, "-o", out)
+        torch.testing.assert_close(torch.load(out), expected, rtol=0, atol=0)
+        self.done("profile", self.path, "--inputs", self.inputs, "--repetitions", "2")
+        self.done("convert", self.path, "-o", copy)
+        model, original = torch.jit.load(copy), torch.jit.load(self.path)
+        for _ in range(3):
+            torch.testing.assert_close(model(self.x), original(self.x))
+
+    def test_outputs_that_pytorch_marks_as_conjugated_are_saved_as_numbers(self):
+        self.scripted(Spectrum())
+        out = self.folder / "out.pt"
+        self.done("run", self.path, "--inputs", self.inputs, "-o", out)
+        for got, expected in zip(torch.load(out), torch.jit.load(self.path)(self.x)):
+            torch.testing.assert_close(got, expected, rtol=0, atol=0)
 
     def test_the_text_of_a_branch_is_read_again(self):
         self.scripted(Resized())

@@ -112,6 +112,7 @@ class TorchScriptConverter {
   // convert_attributes.cpp
   bool attributes(const torch::jit::Node*, Env&);
   void getAttribute(const torch::jit::Node*, Env&);
+  bool isItself(const torch::jit::Value*, const std::string& path, Env&);
   bool identities(const torch::jit::Node*, Env&);
   // convert_containers.cpp
   bool containers(const torch::jit::Node*, Env&);

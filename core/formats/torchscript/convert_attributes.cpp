@@ -20,7 +20,29 @@ bool isDevice(const std::string& name) {
   }
 }
 
+std::string attributePath(const std::string& module, const std::string& attribute) {
+  return module.empty() ? attribute : module + "." + attribute;
+}
+
+/// Whether the operator writes into its first argument and gives it back: `add_(Tensor(a!) self, ...) -> Tensor(a!)`.
+bool givesBackFirst(const jit::Node* n) {
+  const auto* schema = n->maybeSchema();
+  if (!schema || schema->arguments().empty() || schema->returns().size() != 1) return false;
+  const auto *in = schema->arguments()[0].alias_info(), *out = schema->returns()[0].alias_info();
+  return in && out && in->isWrite() && out->isWrite() && in->beforeSets() == out->beforeSets();
+}
+
 }  // namespace
+
+/// Whether the value is what the attribute holds, written in place: `self.count += 1` of a tensor is
+/// `self.count = self.count.add_(1)`.
+bool TorchScriptConverter::isItself(const jit::Value* v, const std::string& path, Env& env) {
+  while (givesBackFirst(v->node())) v = v->node()->input(0);
+  const jit::Node* read = v->node();
+  if (read->kind() != jit::prim::GetAttr || attributes_.contains(path)) return false;
+  const Bound self = bound(read->input(), env);
+  return self.kind == Bound::Kind::Object && attributePath(self.path, read->s(jit::attr::name)) == path;
+}
 
 bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
   switch (n->kind()) {
@@ -31,9 +53,10 @@ bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
       const Bound self = bound(n->input(0), env);
       if (self.kind != Bound::Kind::Object)
         throw Refusal{"it writes an attribute of an object that is chosen while running"};
+      const std::string path = attributePath(self.path, n->s(jit::attr::name));
+      if (isItself(n->input(1), path, env)) return true;
       if (block_ != g_.root())
         throw Refusal{fmt::format("it writes its attribute {} inside of control flow", n->s(jit::attr::name))};
-      const std::string path = self.path.empty() ? n->s(jit::attr::name) : self.path + "." + n->s(jit::attr::name);
       appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
       attributes_[path] = bound(n->input(1), env);
       return true;
@@ -63,7 +86,7 @@ void TorchScriptConverter::getAttribute(const jit::Node* n, Env& env) {
   const std::string& name = n->s(jit::attr::name);
   if (self.kind != Bound::Kind::Object)
     throw Refusal{fmt::format("it reads {} of an object that is chosen while running", name)};
-  std::string path = self.path.empty() ? name : self.path + "." + name;
+  std::string path = attributePath(self.path, name);
   if (metadata_)
     if (const auto alias = metadata_->aliases.find(path); alias != metadata_->aliases.end()) path = alias->second;
   if (const auto it = attributes_.find(path); it != attributes_.end()) {

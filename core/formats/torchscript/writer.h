@@ -103,6 +103,7 @@ class TorchScriptWriter {
   JitValue* constant(const c10::IValue&);
   JitValue* argument(const Argument&, const c10::TypePtr& wanted);
   JitValue* nested(const Argument&, c10::TypePtr wanted);
+  JitValue* typedNone(JitValue*, const Type& wanted);
   JitValue* unwrapped(JitValue*);
   JitValue* converted(JitValue*, const Type& have, const c10::TypePtr& wanted);
   JitValue* numberAsTensor(const Argument& number, const Node& user);

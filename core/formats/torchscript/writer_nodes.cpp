@@ -268,6 +268,17 @@ void TorchScriptWriter::writeAttribute(const Node& n) {
   append(at_.graph->createSetAttr(module, place.attribute, argument(n.args[1], type)));
 }
 
+/// None as a value that branches or a loop give, with the type that it has for the nodes that follow: where that is an
+/// optional, one of them may unwrap it, so a cast says its type. Where None is no value of the type, it stands for what
+/// TorchScript left uninitialized (the result of a `return` or `break` that was not reached).
+TorchScriptWriter::JitValue* TorchScriptWriter::typedNone(JitValue* v, const Type& wanted) {
+  if (v->type()->kind() != c10::TypeKind::NoneType) return v;
+  const c10::TypePtr type = torchType(wanted);
+  if (type->kind() == c10::TypeKind::OptionalType) return call("prim::unchecked_cast", {v}, type);
+  if (type->kind() == c10::TypeKind::NoneType || type->kind() == c10::TypeKind::AnyType) return v;
+  return append(at_.graph->createUninitialized(type))->output();
+}
+
 void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut) {
   const bool loop = n.blocks.size() == 1;
   std::vector<JitValue*> inputs;
@@ -278,6 +289,7 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     else if (i < 2)
       wanted = i == 0 ? c10::TypePtr(c10::IntType::get()) : c10::TypePtr(c10::BoolType::get());
     inputs.push_back(argument(n.args[i], wanted));
+    if (loop && i >= 2) inputs[i] = typedNone(inputs[i], g_.value(n.outputs[i - 2]).type);
   }
   jit::Node* made = append(at_.graph->create(loop ? c10::prim::Loop : c10::prim::If, inputs, n.outputs.size()));
   jit::Block* outer = at_.block;
@@ -292,11 +304,8 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     for (size_t i = 0; i < g_.block(b).returns.size(); ++i) {
       c10::TypePtr wanted = loop && i == 0 ? c10::TypePtr(c10::BoolType::get()) : nullptr;
       JitValue* result = argument(g_.block(b).returns[i], wanted);
-      // Where both branches return None, a cast says the optional's type: code that unwraps it needs one.
-      if (!loop && result->type()->kind() == c10::TypeKind::NoneType) {
-        const c10::TypePtr type = torchType(g_.value(n.outputs[i]).type);
-        if (type->kind() == c10::TypeKind::OptionalType) result = call("prim::unchecked_cast", {result}, type);
-      }
+      const size_t output = loop ? i - 1 : i;  // a loop's first return says whether it goes on
+      if (!loop || i > 0) result = typedNone(result, g_.value(n.outputs[output]).type);
       at_.block->registerOutput(result);
     }
     at_.block = outer;

@@ -178,6 +178,9 @@ class Run {
       case Instruction::Kind::Unpack:
         unpack(i.outputEnd - i.outputs);
         return true;
+      case Instruction::Kind::Drop:
+        stack_.resize(base_);
+        return true;
       case Instruction::Kind::If:
       case Instruction::Kind::Loop: {
         const InstructionDetail& detail = plan_.details[i.detail];

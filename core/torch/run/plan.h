@@ -55,6 +55,7 @@ struct Instruction {
     GetItem,   ///< of a list, tuple or dict
     Collect,   ///< prim.ListConstruct and friends: pushes one operand
     Unpack,    ///< a list or tuple into all outputs
+    Drop,      ///< prim.SetAttr: a run leaves the model as it was, and what reads the attribute later reads the value
     If,
     Loop,
     Missing,  ///< notes its operands as what a missing operator reads, and makes up its outputs

@@ -6,9 +6,9 @@ namespace graft {
 
 bool isBuiltIn(std::string_view op) {
   static const std::unordered_set<std::string_view> names{
-      "prim.getitem",       "prim.TupleIndex",   "prim.ListConstruct", "prim.TupleConstruct",
-      "prim.DictConstruct", "prim.ListUnpack",   "prim.TupleUnpack",   "prim.If",
-      "prim.Loop",          "prim.Uninitialized"};
+      "prim.getitem",       "prim.TupleIndex",    "prim.ListConstruct", "prim.TupleConstruct",
+      "prim.DictConstruct", "prim.ListUnpack",    "prim.TupleUnpack",   "prim.If",
+      "prim.Loop",          "prim.Uninitialized", "prim.SetAttr"};
   return names.contains(op);
 }
 
@@ -36,6 +36,10 @@ Status planBuiltIn(const Node& n, std::string_view name, Instruction& i, std::ve
     i.kind = Kind::Loop;
     return wants(args.size() == n.outputs.size() + 2 && n.blocks.size() == 1,
                  "takes a trip count, a condition and what it carries, and one block");
+  }
+  if (name == "prim.SetAttr") {
+    i.kind = Kind::Drop;
+    return wants(args.size() == 2 && n.outputs.empty(), "takes an attribute's path and what it becomes");
   }
   i.kind = Kind::Collect;
   if (name == "prim.ListConstruct")

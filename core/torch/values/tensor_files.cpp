@@ -7,6 +7,7 @@
 #include "core/base/atomic_file.h"
 #include "core/torch/tensors.h"
 #include "core/torch/values/call_arguments.h"
+#include "core/torch/values/tensor_sets.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -129,10 +130,11 @@ Result<TensorSet> loadInputs(const std::string& path, const Graph& g) {
 }
 
 Status saveTensors(const TensorSet& set, const std::string& path) {
-  const auto& values = valuesOf(set);
   try {
+    // Python's torch.load takes no tensors that are marked as conjugated or negated.
+    const TensorSet resolved = mapTensors(set, [](const at::Tensor& t) { return t.resolve_conj().resolve_neg(); });
     std::vector<c10::IValue> plain;
-    for (const c10::IValue& v : values) plain.push_back(forPython(v));
+    for (const c10::IValue& v : valuesOf(resolved)) plain.push_back(forPython(v));
     const c10::IValue all = plain.size() == 1 ? plain[0] : c10::IValue(c10::ivalue::Tuple::create(std::move(plain)));
     const std::vector<char> bytes = torch::jit::pickle_save(all);
     return writeFileAtomically(path, {bytes.data(), bytes.size()});
