@@ -6,6 +6,7 @@
 #include <set>
 
 #include "app/workbench/profile.h"
+#include "core/torch/written_state.h"
 
 namespace graft::workbench {
 namespace {
@@ -85,16 +86,17 @@ Result<NamedProgram> NamedProgram::build(const std::string& name, const Graph& g
 }
 
 Result<TensorSet> NamedProgram::run(const TensorSet& inputs, const Job& job) const {
-  auto out = program.run(inputs, job);
+  auto out = WrittenState({&program}).run(program, inputs, job);
   return out ? std::move(out) : named(name, out.error());
 }
 
 Result<std::vector<Difference>> differencesOf(const Graph& original, const NamedProgram& a, const NamedProgram& b,
                                               const TensorSet& inputs, const RunOptions& options, const Job& job) {
-  auto outA = a.run(inputs, job);
-  if (!outA) return outA.error();
-  auto outB = b.run(inputs, job);
-  if (!outB) return outB.error();
+  const WrittenState state({&a.program, &b.program});
+  auto outA = state.run(a.program, inputs, job);
+  if (!outA) return named(a.name, outA.error());
+  auto outB = state.run(b.program, inputs, job);
+  if (!outB) return named(b.name, outB.error());
   std::optional<TensorSet> reference;
   // On the GPU where there is room for it: a large model takes minutes on a CPU.
   std::vector<std::string> devices{options.device};
@@ -103,9 +105,9 @@ Result<std::vector<Difference>> differencesOf(const Graph& original, const Named
     if (reference) break;
     if (auto p64 = Program::build(original, {device, DType::Float64}))
       if (auto in64 = graft::convert(inputs, device, DType::Float64))
-        if (auto out64 = p64->run(*in64, job)) reference = *out64;
+        if (auto out64 = state.run(*p64, *in64, job)) reference = *out64;
   }
-  return compareTensors(*outA, *outB, reference ? &*reference : nullptr);
+  return state.named(compareTensors(*outA, *outB, reference ? &*reference : nullptr), *outA);
 }
 
 bool allPassed(const std::vector<Difference>& differences) {
@@ -114,7 +116,7 @@ bool allPassed(const std::vector<Difference>& differences) {
 
 std::string firstFailure(const std::vector<Difference>& differences) {
   for (const Difference& d : differences)
-    if (!d.passed) return fmt::format("output {}: {}", d.name, d.why);
+    if (!d.passed) return fmt::format("{}: {}", titleOf(d), d.why);
   return "";
 }
 

@@ -19,6 +19,20 @@ class Net(torch.nn.Module):
         return self.down(torch.relu(self.up(self.before(x))))
 
 
+class Steps(torch.nn.Module):
+    """Writes to its input, and keeps a mean in a buffer."""
+
+    def __init__(self, decay):
+        super().__init__()
+        self.decay = decay
+        self.register_buffer("mean", torch.zeros(4))
+
+    def forward(self, x):
+        x.add_(1)
+        self.mean.mul_(self.decay).add_(x.mean(0), alpha=0.1)
+        return x * 2
+
+
 class Compare(TestCase):
     def setUp(self):
         super().setUp()
@@ -54,6 +68,19 @@ class Compare(TestCase):
                     self.assertTrue(doc["outputs"][0]["type"].startswith(wanted), doc["outputs"])
                     self.assertGreater(doc["timing"]["original"]["medianMs"], 0)
                     self.fails(5, "compare", a, b, *asked, says="the models differ")
+
+    def test_what_models_leave_in_buffers_and_inputs_is_compared_too(self):
+        x, paths = torch.randn(3, 4), []
+        for decay in (0.9, 0.8):
+            paths.append(self.folder / f"{decay}.pt")
+            torch.jit.trace(Steps(decay), x.clone(), check_trace=False).save(paths[-1])
+        inputs = self.file("in.pt", b"")
+        torch.save((x,), inputs)
+        asked = ["--inputs", inputs, "--seconds", "0.05"]
+        same = self.json("compare", paths[0], paths[0], *asked)
+        self.assertEqual([(d["name"], d["maxAbs"]) for d in same["outputs"]], [("0", 0), ("buffer mean", 0), ("input 0", 0)])
+        run = self.fails(5, "compare", *paths, *asked, says="the models differ: buffer mean")
+        self.assertRegex(run.stdout, r"(?m)^buffer mean .*FAILED")
 
     def test_models_in_two_dtypes_say_so_and_how_far_the_numbers_are_apart(self):
         a, b, inputs = self.models(torch.nn.Embedding(10, 32), torch.arange(4).reshape(1, 4))

@@ -26,6 +26,7 @@ struct CaptureFacts {
   std::vector<size_t> writtenInputs;
   /// Of a program: the tensors of writtenWeights, which are its own. Each run begins with what the one before left.
   TensorSet writtenTensors;
+  std::vector<std::string> writtenNames;  ///< their paths in the model
   /// All weights and biases of graft:: operators are weights of the graph that no node writes.
   bool constantWeights = true;
 

@@ -120,6 +120,7 @@ class Planner {
       if (std::find(written.begin(), written.end(), id) != written.end()) {
         t = t.clone();
         writtenTensors_.push_back(t);
+        plan_.capture.writtenNames.push_back(v.path.empty() ? v.name : v.path);
       }
       // PyTorch's matrix products ask of a parameter whether it takes gradients, without gradients too, and add in
       // another order then.

@@ -1,6 +1,7 @@
 #include "core/torch/verify/program_set.h"
 
 #include <ATen/Context.h>
+#include <ATen/core/Dict.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/InferenceMode.h>
 #include <fmt/format.h>
@@ -44,16 +45,60 @@ bool leaveOutTheSame(const LeftOut& a, const LeftOut& b) {
   return a.nodes == b.nodes && a.absent == b.absent && a.reads.size() == b.reads.size();
 }
 
-Result<TensorSet> runSeeded(const Program& p, const TensorSet& inputs, const Job& job) {
+std::string titleOf(const Difference& d) {
+  const bool isNumbered = !d.name.empty() && d.name[0] >= '0' && d.name[0] <= '9';
+  return isNumbered ? "output " + d.name : d.name;
+}
+
+WrittenState::WrittenState(std::initializer_list<const Program*> programs) {
+  for (const Program* p : programs) {
+    const CaptureFacts& facts = p->capture();
+    const std::set<std::string> own(facts.writtenNames.begin(), facts.writtenNames.end());
+    if (p == *programs.begin())
+      buffers_ = own;
+    else
+      std::erase_if(buffers_, [&](const std::string& name) { return !own.contains(name); });
+    inputs_.insert(facts.writtenInputs.begin(), facts.writtenInputs.end());
+  }
+}
+
+Result<TensorSet> WrittenState::run(const Program& p, const TensorSet& inputs, const Job& job) const {
   at::manual_seed(verificationSeed);
-  const TensorSet& written = p.capture().writtenTensors;
-  if (written.size() == 0) return p.run(copyOf(inputs), job);
+  const CaptureFacts& facts = p.capture();
+  const TensorSet& written = facts.writtenTensors;
+  const TensorSet given = copyOf(inputs);
+  if (written.size() == 0 && !any()) return p.run(given, job);
   const TensorSet before = copyOf(written);
-  auto out = p.run(copyOf(inputs), job);
+  auto out = p.run(given, job);
   if (out) out = copyOf(*out);  // what it returns may lie in what is put back
+  if (out && any()) {
+    c10::impl::GenericDict state(c10::StringType::get(), c10::AnyType::get());
+    for (size_t i = 0; i < written.size(); ++i)
+      if (buffers_.contains(facts.writtenNames[i]))
+        state.insert("buffer " + facts.writtenNames[i], valuesOf(written)[i].toTensor().clone());
+    // Inputs by name come in an order of their own.
+    if (given.impl && given.impl->names.empty())
+      for (const size_t i : inputs_)
+        if (i < given.size()) state.insert(fmt::format("input {}", i), valuesOf(given)[i]);
+    std::vector<c10::IValue> values = valuesOf(*out);
+    values.emplace_back(std::move(state));
+    out = tensorSet(std::move(values));
+  }
   const c10::InferenceMode inference;
   for (size_t i = 0; i < written.size(); ++i) valuesOf(written)[i].toTensor().copy_(valuesOf(before)[i].toTensor());
   return out;
+}
+
+std::vector<Difference> WrittenState::named(std::vector<Difference> all, const TensorSet& ran) const {
+  if (!any() || ran.size() == 0) return all;
+  const std::string prefix = fmt::format("{}.", ran.size() - 1);
+  for (Difference& d : all)
+    if (d.name.starts_with(prefix)) d.name.erase(0, prefix.size());
+  return all;
+}
+
+Result<TensorSet> runSeeded(const Program& p, const TensorSet& inputs, const Job& job) {
+  return WrittenState().run(p, inputs, job);
 }
 
 bool isSentAhead(const Program& p, const TensorSet& inputs) {
@@ -73,13 +118,18 @@ Status sendAhead(const Program& p, const TensorSet& inputs, const Job& job) {
 }
 
 Result<TensorSet> runProbe(const Program& p, const TensorSet& inputs, const Job& job) {
-  if (Status s = sendAhead(p, inputs, job); !s) return s.error();
-  return runSeeded(p, inputs, job);
+  return probeState(p, inputs, job, {});
 }
 
-std::optional<TensorSet> runReference(VerificationPrograms& p, const TensorSet& inputs, const Job& job) {
-  return p.reference.run(inputs,
-                         [&](const Program& program, const TensorSet& wide) { return runProbe(program, wide, job); });
+Result<TensorSet> probeState(const Program& p, const TensorSet& inputs, const Job& job, const WrittenState& state) {
+  if (Status s = sendAhead(p, inputs, job); !s) return s.error();
+  return state.run(p, inputs, job);
+}
+
+std::optional<TensorSet> runReference(VerificationPrograms& p, const TensorSet& inputs, const Job& job,
+                                      const WrittenState& state) {
+  return p.reference.run(
+      inputs, [&](const Program& program, const TensorSet& wide) { return probeState(program, wide, job, state); });
 }
 
 }  // namespace graft

@@ -11,6 +11,7 @@
 
 #include "core/torch/executor.h"
 #include "core/torch/values/tensor_sets.h"
+#include "core/torch/written_state.h"
 
 namespace graft {
 
@@ -66,11 +67,14 @@ Result<TensorSet> runSeeded(const Program&, const TensorSet& inputs, const Job&)
 /// The same for inputs that were made up. Where some are empty, another process runs the program first, and a signal
 /// that ends it is an error: LibTorch does not check all sizes that it divides by.
 Result<TensorSet> runProbe(const Program&, const TensorSet& inputs, const Job&);
+/// And with what the program leaves in buffers and inputs, behind its outputs.
+Result<TensorSet> probeState(const Program&, const TensorSet& inputs, const Job&, const WrittenState&);
 /// That of runProbe alone.
 Status sendAhead(const Program&, const TensorSet& inputs, const Job&);
 /// Whether runProbe sends these inputs ahead.
 bool isSentAhead(const Program&, const TensorSet& inputs);
 /// The original in double precision; nothing where it does not run so (the dtypes' tolerances judge then).
-std::optional<TensorSet> runReference(VerificationPrograms&, const TensorSet& inputs, const Job&);
+std::optional<TensorSet> runReference(VerificationPrograms&, const TensorSet& inputs, const Job&,
+                                      const WrittenState& = {});
 
 }  // namespace graft

@@ -126,6 +126,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
                                 leftOutText(left.any() ? left : leftAfter)};
     return verification;
   }
+  const WrittenState state({&programs->original, &programs->rewritten});
   IndexGuard guard(original, programs->original.options().device);
   const auto begin = std::chrono::steady_clock::now();
   std::vector<InputSet> sets{InputSet{"the given inputs", [&inputs] { return inputs; }}, furtherInputs(inputs).front()};
@@ -157,7 +158,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     }
     if (i > 0 && guard.refuses(set, job)) continue;
     const auto runs = [&](const Program& p, const TensorSet& with) {
-      return i == 0 ? runSeeded(p, with, job) : runProbe(p, with, job);
+      return i == 0 ? state.run(p, with, job) : probeState(p, with, job, state);
     };
     auto expected = runs(programs->original, set);
     if (!expected) {
@@ -173,9 +174,10 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
       ++verification.inputSets;
       return verification;
     }
-    const auto reference = runReference(*programs, set, job);
+    const auto reference = runReference(*programs, set, job, state);
     const auto compared = [&](const TensorSet& with) {
-      return computed(compareTensors(with, *actual, reference ? &*reference : nullptr), left, original, names);
+      auto all = compareTensors(with, *actual, reference ? &*reference : nullptr);
+      return computed(state.named(std::move(all), with), left, original, names);
     };
     auto differences = compared(*expected);
     // On made-up inputs a model may be so sensitive that its own error is a matter of luck. Then the result may be as
@@ -189,7 +191,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     ++verification.inputSets;
     for (const Difference& d : differences) {
       if (d.passed) continue;
-      verification.why = fmt::format("on {}, output {} ({}): {}", sets[i].what, d.name, d.type, d.why);
+      verification.why = fmt::format("on {}, {} ({}): {}", sets[i].what, titleOf(d), d.type, d.why);
       verification.outputs = std::move(differences);
       return verification;
     }
