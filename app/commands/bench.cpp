@@ -94,7 +94,7 @@ Ending train(const BenchFlags& o) {
 
 Ending bench(const BenchFlags& o) {
   if (o.train) return train(o);
-  if (o.rules.empty()) return Error{ErrorKind::Usage, "--rules is required, but with --train", {}};
+  if (o.rules.empty()) return Error{ErrorKind::Usage, "bench needs --rules, or --train", {}};
   if (o.memory != "100%" || !o.autocast.empty())
     return Error{ErrorKind::Usage, "--memory and --autocast are for --train", {}};
   const Console console(o.printing);

@@ -1,6 +1,7 @@
 // graft convert: a model in another format, as it is.
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,9 @@ struct ConvertFlags : Common {
 Status convert(const ConvertFlags& o) {
   const Console console(o.printing);
   if (Status s = checkModelOutput(o.output); !s) return s;
+  std::error_code e;
+  if (std::filesystem::equivalent(o.model, o.output, e))
+    return Error{ErrorKind::Usage, fmt::format("-o {}: the model itself would be overwritten", o.output), {}};
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
   auto converted =

@@ -38,6 +38,10 @@ class Convert(TestCase):
         self.assertIn("size    s0 in [2, inf]", self.done("info", out).stdout)
         self.assertEqual(self.json("info", out)["symbols"]["s0"], [2, None])
 
+    def test_the_model_itself_is_not_overwritten(self):
+        path = self.file("net.pt2", (MODELS / "resnet.pt2").read_bytes())
+        self.fails(2, "convert", path, "-o", path, says="the model itself would be overwritten")
+
     def test_what_cannot_be_written_is_said(self):
         self.fails(2, "convert", MODELS / "bert.pt", "-o", self.folder / "out.onnx", says=(".pt", ".pt2"))
         self.fails(2, "convert", MODELS / "bert.pt", says="-o")
