@@ -17,7 +17,8 @@ std::string ratioText(const Difference& d) { return d.rmseRatio ? fmt::format("{
 
 std::string verdict(const Difference& d, bool onPurpose) {
   if (onPurpose && !d.passed) return "changed on purpose";
-  return d.passed ? "ok" : d.dtypeAlone ? "FAILED for its dtype: " + d.why : "FAILED: " + d.why;
+  if (d.passed) return d.why.empty() ? "ok" : "ok: " + d.why;
+  return d.dtypeAlone ? "FAILED for its dtype: " + d.why : "FAILED: " + d.why;
 }
 
 }  // namespace

@@ -198,7 +198,7 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
       continue;
     }
     row.kernel = std::string(groupName(*call.program));
-    std::string key = *call.program;
+    std::string key = withoutNames(*call.program);
     for (const ValueId v : call.inputs)
       if (const auto found = values.find(v); found != values.end())
         for (const std::string& type : found->second.describe()) key += "\n" + type;

@@ -15,12 +15,13 @@
 
 namespace graft::workbench {
 
-/// What was timed, by program and the types of its inputs.
+/// What was timed, by program without its names and the types of its inputs.
 using KnownGroups = std::map<std::string, TriedGroup>;
 
-/// A row for each call of graft::generated, in order, and the graph with those that are kept. Kernels with equal
-/// programs on inputs of equal types are timed once, and those that are known not again. Takes about `seconds`, however
-/// many there are; what is left untried then stays. Errors are for a model that does not run, and for being cancelled.
+/// A row for each call of graft::generated, in order, and the graph with those that are kept. Kernels whose programs
+/// differ in names alone are timed once for inputs of equal types, and those that are known not again. Takes about
+/// `seconds`, however many there are; what is left untried then stays. Errors are for a model that does not run, and
+/// for being cancelled.
 Result<std::vector<TriedGroup>> tryGroups(Graph&, const TensorSet& inputs, const RunOptions&, double seconds,
                                           KnownGroups&, const Semantics&, const Job&);
 

@@ -114,6 +114,7 @@ Result<Graph> rewriteTimed(const Prepared& before, const OptimizeRequest& reques
 Result<std::optional<Graph>> withoutOneRule(const Prepared& before, const OptimizeRequest& request, Plan& plan,
                                             Trials& trials, OptimizeReport& report, const Semantics& semantics,
                                             const Job& job) {
+  const std::string why = report.result.verification->why;
   for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
     if (!row->isKept) continue;
     Plan fewer = withoutRule(plan, row->recipe, row->rule);
@@ -121,7 +122,7 @@ Result<std::optional<Graph>> withoutOneRule(const Prepared& before, const Optimi
     if (!graph) return graph.error();
     if (report.result.unchanged || report.result.refusal) continue;
     row->isKept = false;
-    row->why = "with it, the whole model computes something else";
+    row->why = "with it, the whole model computes something else: " + why;
     plan = std::move(fewer);
     return std::optional<Graph>(std::move(*graph));
   }

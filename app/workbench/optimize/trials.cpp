@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 #include "core/formats/export.h"
 #include "matcher/passes/passes.h"
@@ -20,6 +21,14 @@ constexpr double mostGroupSeconds = 10, groupShare = 0.25;
 
 bool isCancelled(const Error& e) { return e.kind == ErrorKind::Cancelled; }
 constexpr const char* overBudget = "not tried: the time for trying was over (--budget)";
+
+/// Of the budget, for the recipes alone: behind the best of them others are tried, and it without each of its rules.
+constexpr double aloneShare = 0.5;
+
+bool generates(const RecipeFit& fit) {
+  return std::any_of(fit.recipe->steps.begin(), fit.recipe->steps.end(),
+                     [](const Step& s) { return s.name == "fuse"; });
+}
 
 /// Whether one does all that the other does, and so needs no trial of its own: rules are tried one by one later.
 bool holds(const RecipeFit& all, const RecipeFit& some) {
@@ -146,7 +155,8 @@ Result<std::optional<Variant>> bestRecipe(Trials& trials, const std::vector<Reci
       row.why = fmt::format("{} does the same and more", report.recipes[bestRow].recipe);
       continue;
     }
-    if (at > 0 && trials.isOver()) {
+    // Without one that runs there is nothing to go on from.
+    if (at > 0 && trials.isOver(best ? aloneShare : 1)) {
       row.why = overBudget;
       report.isOutOfTime = true;
       continue;
@@ -220,9 +230,13 @@ Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const
 
 Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, Variant& current, OptimizeReport& report,
                   const Job& job) {
-  for (size_t i = 0; i < fits.size(); ++i) {
+  std::vector<size_t> order(fits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) { return generates(fits[i]); });
+  for (const size_t i : order) {
     TriedRecipe& row = report.recipes[i];
-    if (row.isKept || !row.speed) continue;
+    // One that was not tried alone for want of time may still go behind another.
+    if (row.isKept || !(row.speed || row.why == overBudget)) continue;
     if (job.cancelled()) return stoppedTrying();
     if (trials.isOver()) {
       report.isOutOfTime = true;

@@ -52,7 +52,8 @@ class Trials {
   Trials(const Prepared& before, const OptimizeRequest&, const Semantics&, const Job&);
 
   double seconds() const;  ///< since it was made
-  bool isOver() const { return seconds() > request_.budget; }
+  /// Whether this share of the budget is used up.
+  bool isOver(double share = 1) const { return seconds() > share * request_.budget; }
   const RunOptions& options() const { return options_; }
 
   /// Nothing is verified yet: that is done of what is kept. Generated kernels that are slower than their operators are
@@ -85,14 +86,16 @@ bool isFaster(const SpeedBeside&);
 Error stoppedTrying();
 
 /// Each recipe that fits, on its own beside the original. The fastest, which may still be slower than the original: it
-/// is tried without each of its rules later. Nothing where none runs.
+/// is tried without each of its rules later. Takes about half of the budget, so that time is left for what goes on from
+/// there. Nothing where none runs.
 Result<std::optional<Variant>> bestRecipe(Trials&, const std::vector<RecipeFit>&, const Runnable& original,
                                           OptimizeReport&, const Job&);
 /// Leaves out each rule of that recipe ("": of all) without which the exported model is faster. A row for each rule.
 Result<std::vector<TriedRule>> dropRules(Trials&, Variant& current, const std::string& ofRecipe, OptimizeReport&,
                                          const Job&);
-/// The others once more, behind the one that is kept: a model may hold convolutions and attention. One that makes the
-/// model no faster as it is may do so without some of its rules.
+/// The others once more, behind the one that is kept: a model may hold convolutions and attention. Those with generated
+/// kernels come first, since they take what any recipe leaves. One that makes the model no faster as it is may do so
+/// without some of its rules.
 Status addRecipes(Trials&, const std::vector<RecipeFit>&, Variant& current, OptimizeReport&, const Job&);
 
 }  // namespace graft::workbench

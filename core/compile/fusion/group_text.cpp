@@ -1,7 +1,9 @@
 #include "core/compile/fusion/group_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
+#include <unordered_map>
 
 #include "core/compile/loops/text.h"
 #include "core/text/text.h"
@@ -57,6 +59,29 @@ std::string groupText(const Graph& group, const KernelChoice& choice) {
   add(scheduleSection, codegen::printSchedule(choice.schedule));
   add(loopsSection, choice.loops);
   add(sourceSection, choice.source);
+  return out;
+}
+
+std::string withoutNames(std::string_view text) {
+  const auto isPartOfName = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.'; };
+  std::unordered_map<std::string_view, size_t> numbers;
+  std::string out;
+  out.reserve(text.size());
+  const std::string_view name = groupName(text);
+  if (const size_t at = text.find("graph " + std::string(name) + " {"); at != std::string_view::npos) {
+    out = std::string(text.substr(0, at)) + "graph g";
+    text.remove_prefix(at + 6 + name.size());
+  }
+  for (size_t i = 0; i < text.size();) {
+    if (text[i] != '%') {
+      out += text[i++];
+      continue;
+    }
+    size_t end = i + 1;
+    while (end < text.size() && isPartOfName(text[end])) ++end;
+    out += "%" + std::to_string(numbers.emplace(text.substr(i, end - i), numbers.size()).first->second);
+    i = end;
+  }
   return out;
 }
 

@@ -35,6 +35,8 @@ constexpr std::string_view kGeneratedOperator = "graft.generated.default";
 
 /// Without names of modules and lines of source: equal groups have equal text.
 std::string groupText(const Graph& group, const KernelChoice& = {});
+/// The text with its name and those of its values replaced by numbers: equal for groups that differ in names alone.
+std::string withoutNames(std::string_view text);
 /// The name of the group of a text, without reading the rest; "?" where there is none.
 std::string_view groupName(std::string_view text);
 /// BadInput where the text is no program, is of a later version, or is more than a group may be: control flow, weights,

@@ -39,6 +39,22 @@ TEST_CASE("a group's text reads back as the same text") {
   CHECK(groupName("generated 1\n") == "?");
 }
 
+TEST_CASE("without names, groups that differ in names alone have one text") {
+  constexpr std::string_view other = R"(generated 1
+graph relu_add_7 {
+  input %hidden.3 : f32[4,8]
+  %relu_7 = aten.relu.default(%hidden.3) : f32[4,8]
+  %add = aten.add.Tensor(%relu_7, %hidden.3, alpha=1) : f32[4,8]
+  return %add
+}
+)";
+  CHECK(withoutNames(other) == withoutNames(good));
+  CHECK(withoutNames(good).find("%1 = aten.relu.default(%0) : f32[4,8]") != std::string::npos);
+  CHECK(withoutNames(with("%r, %x", "%x, %r")) != withoutNames(good));
+  CHECK(withoutNames(with("f32[4,8]", "f32[4,9]")) != withoutNames(good));
+  CHECK(withoutNames("no program") == "no program");
+}
+
 TEST_CASE("a later version is refused with a sentence") {
   CHECK(messageOf(with("generated 1", "generated 3")).find("a later Graft wrote it") != std::string::npos);
 }

@@ -93,6 +93,27 @@ TEST_CASE("with a reference, what counts is who is nearer to it") {
   CHECK_THAT(worse.why, ContainsSubstring("RMSE to the fp64 reference"));
 }
 
+TEST_CASE("a number where the original overflowed passes if fp64 computes it") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f16[4]
+    %big = aten.mul.Scalar(%x, other=60000.0)
+    %bigger = aten.mul.Scalar(%big, other=2.0)
+    %y = aten.sub.Tensor(%bigger, %bigger, alpha=1)
+    return %y
+  })");
+  auto p = Program::build(g);
+  REQUIRE(p);
+  const TensorSet nan = *p->run(make("f16[4]:ones")), exact = make("f64[4]:zeros");
+  const Difference d = difference(nan, make("f16[4]:zeros"), &exact);
+  CHECK(d.passed);
+  CHECK_THAT(d.why, ContainsSubstring("4 of 4 elements, not finite in the original, are what fp64 computes"));
+  CHECK(difference(nan, nan, &exact).passed);
+  const Difference wrong = difference(nan, make("f16[4]:ones"), &exact);
+  CHECK_FALSE(wrong.passed);
+  CHECK_THAT(wrong.why, ContainsSubstring("4 elements are not finite in the original; the RMSE"));
+  CHECK_FALSE(difference(nan, make("f16[4]:zeros")).passed);  // nobody says what is right
+}
+
 TEST_CASE("other shapes, dtypes and numbers of outputs do not pass") {
   CHECK_THAT(difference(make("f32[2]"), make("f32[3]")).why, ContainsSubstring("got f32[3], expected f32[2]"));
   CHECK_FALSE(difference(make("f32[2]"), make("f32[3]")).measured);
