@@ -52,19 +52,16 @@ struct Difference {
   bool sameNonFinite = true;  ///< NaN and Inf in the same places
   bool passed = false;
   bool dtypeAlone =
-      false;  ///< did not pass, but only for its dtype: the numbers are within the coarser dtype's tolerance
-  /// Why it did not pass. Where it passed: "" or what is better than expected, such as numbers where there was NaN.
-  std::string why;
+      false;        ///< did not pass, but only for its dtype: the numbers are within the coarser dtype's tolerance
+  std::string why;  ///< where it did not pass; where it did, "" or what is better than expected
   // The first element that is out of tolerance; empty where none is, or where shapes or dtypes differ.
   std::string element, expected, actual;  ///< "[0,3,1]", "0.25", "nan"
 };
 
 /// RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a fp64 reference is
-/// given; torch.testing.assert_close's tolerances for the dtype otherwise. Shapes and dtypes must agree. Of two
-/// floating-point dtypes the numbers are compared nevertheless, by the tolerance of the coarser one: `expected` then
-/// counts as off by at least that tolerance's relative part of its root mean square. Where `expected` is NaN or
-/// infinite and the reference is not (a sum overflowed), `actual` may be so too, or it is measured against the
-/// reference there.
+/// given; assert_close's tolerances otherwise. Where the reference is finite and `expected` is not (a sum overflowed),
+/// `actual` may be so too, or is held against the reference. Shapes and dtypes must agree. Of two floating dtypes the
+/// coarser one's tolerance holds: `expected` counts as off by its relative part of the root mean square at least.
 std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSet& actual,
                                        const TensorSet* reference = nullptr);
 
