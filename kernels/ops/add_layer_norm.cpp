@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -51,6 +52,6 @@ at::Tensor meta(const at::Tensor& x, const OptionalTensor& residual, const Optio
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, addLayerNormTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

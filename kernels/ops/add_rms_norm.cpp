@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -68,6 +69,6 @@ Pair meta(const at::Tensor& x, const OptionalTensor& residual, const OptionalTen
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, addRmsNormTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

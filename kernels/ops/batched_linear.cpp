@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -39,6 +40,6 @@ at::Tensor meta(const at::Tensor& x, const at::Tensor& weight) {
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, batchedLinearTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

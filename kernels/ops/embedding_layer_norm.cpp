@@ -7,6 +7,7 @@
 #include <ATen/ops/layer_norm.h>
 
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -96,6 +97,6 @@ at::Tensor meta(at::TensorList ids, at::TensorList tables, const OptionalTensor&
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, embeddingLayerNormTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

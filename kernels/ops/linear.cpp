@@ -9,6 +9,7 @@
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
 #include "kernels/ops/activation.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -60,6 +61,6 @@ at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTen
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, linearTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

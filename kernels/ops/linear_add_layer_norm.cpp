@@ -8,6 +8,7 @@
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -54,6 +55,6 @@ at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTen
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, linearAddLayerNormTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

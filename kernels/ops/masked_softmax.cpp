@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -115,6 +116,6 @@ at::Tensor meta(const at::Tensor& x, const OptionalTensor& mask, double scale, i
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, maskedSoftmaxTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -77,6 +78,6 @@ Triple meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor&
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, qkvTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

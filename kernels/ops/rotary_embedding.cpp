@@ -9,6 +9,7 @@
 #include <tuple>
 
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -102,6 +103,6 @@ Pair meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& cos, const
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, rotaryTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

@@ -5,6 +5,7 @@
 #include <ATen/ops/silu.h>
 
 #include "kernels/cpu/support.h"
+#include "kernels/ops/gradients/gradients.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -41,6 +42,6 @@ at::Tensor meta(const at::Tensor& gate, const at::Tensor& up) {
 
 }  // namespace
 
-TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite>(m, cpu, meta); }
+TORCH_LIBRARY_FRAGMENT(graft, m) { defineOperator<info, composite, swigluTrained>(m, cpu, meta); }
 
 }  // namespace graft::ops

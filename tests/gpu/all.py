@@ -1,4 +1,4 @@
-"""Runs all tests that need a GPU at the same time, and prints a line for each: the operators, exported models, captures on several
+"""Runs all tests that need a GPU at the same time, and prints a line for each: the operators, their gradients, exported models, captures on several
 streams, decoders with caches, models traced on a CPU, and every kernel under each of compute-sanitizer's tools. Exits 1 when one
 fails, 77 without a GPU.
 
@@ -33,6 +33,7 @@ def jobs(build, full):
     python = [sys.executable]
     found = {
         "operators": python + [HERE / "operators_test.py", build / "lib" / "libgraft_ops.so"] + ([] if full else ["--quick"]),
+        "backward": python + [HERE / "backward_test.py", build / "lib" / "libgraft_ops.so"],
         "exported": python + [HERE / "exported_test.py", build],
         "streams": python + [HERE / "streams_test.py", build],
         "caches": python + [HERE / "caches_test.py", build],

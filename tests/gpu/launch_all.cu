@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "kernels/cuda/gradients/gradient_launchers.h"
 #include "kernels/cuda/launchers.h"
 
 using namespace graft::cuda;
@@ -24,6 +25,65 @@ void expect(const char* what, cudaError_t status) {
   if (status == cudaSuccess) return;
   std::printf("%s: %s\n", what, cudaGetErrorString(status));
   ++failures;
+}
+
+// The backward kernels, and the norms that keep their statistics. x, w and y hold 2^21 halves, v 2^14.
+void launchGradients(const void* x, const void* w, const void* v, void* y) {
+  float* numbers = nullptr;
+  cudaMalloc(&numbers, 1 << 22);
+  cudaMemset(numbers, 0, 1 << 22);
+  float *statistics = numbers, *partials = numbers + 4096;
+  void* out[3] = {y, static_cast<char*>(y) + (1 << 16), static_cast<char*>(y) + (1 << 17)};
+  for (const Dtype dtype : {Dtype::kHalf, Dtype::kBfloat16, Dtype::kFloat}) {
+    for (int n : {33, 100, 256, 768, 1024, 2048, 4096, 8192}) {
+      const int64_t rows = n > 1024 ? 5 : 61;
+      NormTrainingArgs t;
+      t.norm.x = x, t.norm.residual = w, t.norm.inputBias = v, t.norm.weight = v, t.norm.bias = v, t.norm.out = y;
+      t.norm.rows = rows, t.norm.n = t.norm.ldx = t.norm.ldr = n, t.norm.eps = 1e-5f, t.norm.dtype = dtype;
+      t.mean = statistics, t.rstd = statistics + 1024;
+      expect("norm that keeps statistics", launchNormTraining(t, nullptr));
+      t.norm.sum = static_cast<char*>(y) + (1 << 20), t.norm.rms = true, t.mean = nullptr;
+      expect("rms norm that keeps statistics", launchNormTraining(t, nullptr));
+      NormBackwardArgs b;
+      b.grad = w, b.x = x, b.residual = w, b.inputBias = v, b.weight = v, b.mean = statistics,
+      b.rstd = statistics + 1024;
+      b.dsum = y, b.partials = partials, b.parts = 7, b.inputBiasSums = true, b.dtype = dtype;
+      b.rows = rows, b.n = b.ldg = b.ldx = b.ldr = b.lds = n;
+      expect("norm backward", launchNormBackward(b, nullptr));
+      SumPartsArgs p;
+      p.partials = partials, p.sums = 3, p.parts = 7, p.n = n, p.dtype = dtype;
+      for (int i = 0; i < 3; ++i) p.out[i] = out[i];
+      expect("sums of parts", launchSumParts(p, nullptr));
+      b.gradSum = x, b.mean = nullptr, b.residual = b.inputBias = nullptr, b.inputBiasSums = false;
+      expect("rms norm backward", launchNormBackward(b, nullptr));
+      b.partials = nullptr;
+      expect("rms norm backward without sums", launchNormBackward(b, nullptr));
+      SoftmaxBackwardArgs s;
+      s.grad = x, s.y = w, s.out = y, s.rows = rows, s.n = s.ldg = s.ldy = n, s.dtype = dtype;
+      expect("softmax backward", launchSoftmaxBackward(s, nullptr));
+    }
+    for (int n : {9, 264, 1000}) {
+      for (const Activation activation :
+           {Activation::kNone, Activation::kRelu, Activation::kGelu, Activation::kGeluTanh, Activation::kSilu}) {
+        ActivationBackwardArgs a;
+        a.grad = x, a.z = w, a.dz = y, a.partials = partials, a.parts = 5, a.activation = activation, a.dtype = dtype;
+        a.rows = 77, a.n = a.ldg = a.ldz = n;
+        expect("activation backward", launchActivationBackward(a, nullptr));
+      }
+      SwigluBackwardArgs g;
+      g.grad = x, g.gate = w, g.up = x, g.dgate = y, g.dup = static_cast<char*>(y) + (1 << 20), g.dtype = dtype;
+      g.rows = 9, g.n = g.ldd = g.ldg = g.ldu = n;
+      expect("swiglu backward", launchSwigluBackward(g, nullptr));
+    }
+    for (int dim : {6, 64}) {
+      RotaryArgs r;
+      r.x = x, r.cos = w, r.sin = w, r.out = y, r.dtype = dtype;
+      const int64_t size[4] = {2, 3, 9, dim}, strides[4] = {int64_t{27} * dim, int64_t{9} * dim, dim, 1};
+      for (int d = 0; d < 4; ++d)
+        r.size[d] = size[d], r.xs[d] = r.os[d] = strides[d], r.cs[d] = r.ss[d] = d > 1 ? strides[d] : 0;
+      expect("rotary backward", launchRotaryBackward(r, nullptr));
+    }
+  }
 }
 
 // Device memory with `count` pseudo-random half values in [-1, 1).
@@ -187,6 +247,7 @@ int main() {
     for (int variant = 0; variant < attentionHopperVariants(); ++variant)
       expect("attention, wgmma", launchAttentionHopper(a, variant, nullptr));
   }
+  launchGradients(x, w, v, y);
   SoftmaxArgs softmax;
   softmax.x = x, softmax.out = y, softmax.size[2] = 7, softmax.size[3] = 3000;
   softmax.xs[2] = 3000, softmax.xs[3] = 1;
