@@ -26,11 +26,11 @@ struct Derivative {
   const char* name;
   // The results, computed below autograd. What it appends to `kept` (which may be results) is saved for the backward
   // pass. Inputs may be undefined where the operator has optional ones.
-  std::function<Tensors(const Tensors& inputs, Tensors& kept)> forward;
+  std::function<Tensors(const Tensors& inputs, Tensors& kept)> forward = {};
   // The gradient of each input that is wanted, from those of the results, which are undefined where none arrived. When
   // gradients are being recorded (a derivative of the derivative), it must use differentiable operators.
   std::function<Tensors(const Tensors& inputs, const Tensors& kept, const Tensors& gradients, const Wanted& wanted)>
-      backward;
+      backward = {};
   // Inputs that the backward pass does not read. They are not saved, and undefined there.
   std::vector<size_t> unread = {};
 };
