@@ -1,5 +1,5 @@
 """Milliseconds of forward and backward pass of a transformer's pieces, captured in CUDA graphs and replayed in turns: the operators with
-their own backward passes, as their composites, and as PyTorch has them.
+backward kernels, with backward operators of ATen's, as their composites, and as PyTorch has them.
 
     python tests/gpu/backward_bench.py build/lib/libgraft_ops.so [--batch 32] [--length 128] [--dtype bfloat16] [--only norm]
 """
@@ -104,7 +104,7 @@ def main():
     torch.ops.load_library(options.library)
     torch.manual_seed(0)
     print(f"{torch.cuda.get_device_name()}, {options.batch}x{options.length}, {options.dtype}; ms of forward + backward")
-    print(f"{'':18}{'own':>8}{'composite':>11}{'PyTorch':>9}{'composite/own':>15}{'PyTorch/own':>13}", flush=True)
+    print(f"{'':18}{'kernels':>9}{'ATen':>9}{'composite':>11}{'PyTorch':>9}{'PyTorch/kernels':>17}{'PyTorch/ATen':>14}", flush=True)
     for name, (ours, theirs, leaves) in pieces(options.batch, options.length, getattr(torch, options.dtype)).items():
         if options.only not in name:
             continue
@@ -115,13 +115,16 @@ def main():
                 tangents[i] = torch.randn_like(out)
             return tangents[i]
 
-        kept = [captured(ours, leaves, tangent)]
+        kept = []
+        for on in (True, False):
+            torch.ops.graft.backward_kernels(on)
+            kept.append(captured(ours, leaves, tangent))
         torch.ops.graft.own_backward(False)
         kept.append(captured(ours, leaves, tangent))
         torch.ops.graft.own_backward(True)
         kept.append(captured(theirs, leaves, tangent))
-        own, composite, torchs = milliseconds([graph for graph, _ in kept])
-        print(f"{name:18}{own:8.4f}{composite:11.4f}{torchs:9.4f}{composite / own:15.2f}{torchs / own:13.2f}", flush=True)
+        kernels, aten, composite, torchs = milliseconds([graph for graph, _ in kept])
+        print(f"{name:18}{kernels:9.4f}{aten:9.4f}{composite:11.4f}{torchs:9.4f}{torchs / kernels:17.2f}{torchs / aten:14.2f}", flush=True)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ tests/kernels/ops/gradients_test.py on the GPU, and each backward kernel on the 
 
     python tests/gpu/backward_test.py build/lib/libgraft_ops.so [TESTS]
 
-Before each case the caching allocator's free memory is filled with NaN, so that an element which a kernel does not write is NaN.
+The kernels are off by default; the test switches them on. Before each case the caching allocator's free memory is filled with NaN, so that an element which a kernel does not write is NaN.
 Without a GPU it prints "skipped: no GPU" and exits 77.
 """
 import math
@@ -33,6 +33,7 @@ def poison():
 
 
 cases.before_each = poison
+graft.backward_kernels(True)
 # A sum of `count` rounded terms is allowed so many steps of the type, of the largest value.
 STEPS = {torch.float32: 6e-7, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
 

@@ -1,5 +1,9 @@
 // The backward operators on CUDA, and the norms that keep their statistics. Products are PyTorch's: of the two that a
 // linear layer's backward pass has, neither has both operands' rows along the sum, as Graft's own kernels want them.
+//
+// The kernels are off unless GRAFT_BACKWARD_KERNELS=1 or graft::backward_kernels(True) says otherwise: they compile,
+// but have not run on a GPU yet (tests/gpu/backward_test.py is to check them). Until then the operators' ATen versions
+// run.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
@@ -8,6 +12,9 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdlib>
+#include <string_view>
 #include <tuple>
 
 #include "kernels/cuda/composite_fallback.h"
@@ -21,6 +28,25 @@ namespace {
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 using Triple = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
 using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
+
+std::atomic<bool>& usesKernels() {
+  static std::atomic<bool> on = [] {
+    const char* value = std::getenv("GRAFT_BACKWARD_KERNELS");
+    return value && std::string_view(value) == "1";
+  }();
+  return on;
+}
+
+// An operator's kernel where kernels are on, else its ATen version.
+template <OperatorName Name, auto Kernel>
+struct KernelOrAten;
+template <OperatorName Name, class R, class... A, R (*Kernel)(A...)>
+struct KernelOrAten<Name, Kernel> {
+  static R call(A... arguments) {
+    if (!usesKernels().load(std::memory_order_relaxed)) return CompositeFallback<Name, Kernel>::composite(arguments...);
+    return CompositeFallback<Name, Kernel>::call(arguments...);
+  }
+};
 
 int processors() { return at::cuda::getCurrentDeviceProperties()->multiProcessorCount; }
 
@@ -306,14 +332,18 @@ at::Tensor softmaxBackward(const at::Tensor& grad, const at::Tensor& y, double s
 }  // namespace
 
 TORCH_LIBRARY_IMPL(graft, CUDA, m) {
-  m.impl("linear_backward", &CompositeFallback<"linear_backward", linearBackward>::call);
-  m.impl("add_layer_norm_training", &CompositeFallback<"add_layer_norm_training", layerNormTraining>::call);
-  m.impl("add_layer_norm_backward", &CompositeFallback<"add_layer_norm_backward", layerNormBackward>::call);
-  m.impl("add_rms_norm_training", &CompositeFallback<"add_rms_norm_training", rmsNormTraining>::call);
-  m.impl("add_rms_norm_backward", &CompositeFallback<"add_rms_norm_backward", rmsNormBackward>::call);
-  m.impl("swiglu_backward", &CompositeFallback<"swiglu_backward", swigluBackward>::call);
-  m.impl("rotary_backward", &CompositeFallback<"rotary_backward", rotaryBackward>::call);
-  m.impl("masked_softmax_backward", &CompositeFallback<"masked_softmax_backward", softmaxBackward>::call);
+  m.impl("linear_backward", &KernelOrAten<"linear_backward", linearBackward>::call);
+  m.impl("add_layer_norm_training", &KernelOrAten<"add_layer_norm_training", layerNormTraining>::call);
+  m.impl("add_layer_norm_backward", &KernelOrAten<"add_layer_norm_backward", layerNormBackward>::call);
+  m.impl("add_rms_norm_training", &KernelOrAten<"add_rms_norm_training", rmsNormTraining>::call);
+  m.impl("add_rms_norm_backward", &KernelOrAten<"add_rms_norm_backward", rmsNormBackward>::call);
+  m.impl("swiglu_backward", &KernelOrAten<"swiglu_backward", swigluBackward>::call);
+  m.impl("rotary_backward", &KernelOrAten<"rotary_backward", rotaryBackward>::call);
+  m.impl("masked_softmax_backward", &KernelOrAten<"masked_softmax_backward", softmaxBackward>::call);
+}
+
+TORCH_LIBRARY_FRAGMENT(graft, m) {
+  m.def("backward_kernels(bool on) -> bool", [](bool on) { return usesKernels().exchange(on); });
 }
 
 }  // namespace graft::cuda

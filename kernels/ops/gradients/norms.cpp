@@ -41,9 +41,13 @@ at::Tensor widened(const OptionalTensor& tensor, at::ScalarType type) {
   return given(tensor) ? tensor->to(type) : at::Tensor();
 }
 
-// The sum that a layer norm normalises, in the type that composites compute in.
-at::Tensor summed(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& inputBias) {
-  const at::ScalarType compute = computeType(x);
+// The type that ATen's norms are given: on CUDA they compute 16-bit types in fp32 themselves, on the CPU they would
+// keep the statistics in 16 bits.
+at::ScalarType givenType(const at::Tensor& x) { return x.is_cuda() ? x.scalar_type() : computeType(x); }
+
+// The sum that a layer norm normalises, in the type that composites compute in, or another.
+at::Tensor summed(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& inputBias,
+                  at::ScalarType compute) {
   at::Tensor sum = x.to(compute);
   if (given(inputBias)) sum = sum + inputBias->to(compute);
   if (given(residual)) sum = sum + residual->to(compute);
@@ -55,10 +59,10 @@ at::TensorOptions statistics(const at::Tensor& x) { return x.options().dtype(sta
 Triple layerNormTraining(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                          const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
   checkNorm("add_layer_norm_training", x, residual, weight, bias, inputBias);
-  const at::ScalarType compute = computeType(x);
+  const at::ScalarType compute = givenType(x);
   const c10::SymInt columns[] = {x.sym_size(-1)};
   auto [out, mean, rstd] =
-      at::native_layer_norm_symint(summed(x, residual, inputBias).contiguous(), columns,
+      at::native_layer_norm_symint(summed(x, residual, inputBias, compute).contiguous(), columns,
                                    orNothing(widened(weight, compute)), orNothing(widened(bias, compute)), eps);
   return {out.to(x.scalar_type()), mean.reshape_symint(rowsOf(x)), rstd.reshape_symint(rowsOf(x))};
 }
@@ -81,12 +85,12 @@ Four layerNormBackward(const at::Tensor& grad, const at::Tensor& x, const Option
                        const OptionalTensor& weight, std::array<bool, 4> wanted) {
   checkNorm("add_layer_norm_backward", x, residual, weight, {}, inputBias);
   checkNormBackward("add_layer_norm_backward", x, grad, mean, rstd);
-  const at::ScalarType compute = computeType(x);
+  const at::ScalarType compute = givenType(x);
   const c10::SymInt columns[] = {x.sym_size(-1)};
   // A weight must be there for the bias's gradient.
-  const at::Tensor w = given(weight) ? weight->to(compute) : at::ones_symint(columns, statistics(x));
+  const at::Tensor w = given(weight) ? weight->to(compute) : at::ones_symint(columns, x.options().dtype(compute));
   auto [dsum, dweight, dbias] = at::native_layer_norm_backward_symint(
-      grad.to(compute).contiguous(), summed(x, residual, inputBias).contiguous(), columns, mean.unsqueeze(-1),
+      grad.to(compute).contiguous(), summed(x, residual, inputBias, compute).contiguous(), columns, mean.unsqueeze(-1),
       rstd.unsqueeze(-1), w, w, {wanted[0] || wanted[3], wanted[1], wanted[2]});
   const auto made = [&](bool isWanted, const at::Tensor& value) {
     return isWanted ? value.to(x.scalar_type()) : at::empty({0}, x.options());
@@ -109,7 +113,7 @@ Four layerNormBackwardMeta(const at::Tensor& grad, const at::Tensor& x, const Op
 
 // The sum as the residual stream goes on with it: rounded to the type.
 at::Tensor rounded(const at::Tensor& x, const OptionalTensor& residual) {
-  return given(residual) ? summed(x, residual, {}).to(x.scalar_type()).contiguous()
+  return given(residual) ? summed(x, residual, {}, computeType(x)).to(x.scalar_type()).contiguous()
                          : x.clone(at::MemoryFormat::Contiguous);
 }
 
@@ -189,7 +193,7 @@ at::Tensor addLayerNormTrained(const at::Tensor& x, const OptionalTensor& residu
           [eps](const Tensors& i) {
             const at::ScalarType compute = computeType(i[0]);
             const c10::SymInt columns[] = {i[0].sym_size(-1)};
-            return Tensors{at::layer_norm_symint(summed(i[0], orNothing(i[1]), orNothing(i[4])), columns,
+            return Tensors{at::layer_norm_symint(summed(i[0], orNothing(i[1]), orNothing(i[4]), compute), columns,
                                                  orNothing(widened(orNothing(i[2]), compute)),
                                                  orNothing(widened(orNothing(i[3]), compute)), eps)
                                .to(i[0].scalar_type())};
