@@ -56,17 +56,31 @@ static f32 quotient(f32 a, f32 b) { return a / b; }
 static struct { unsigned x; } threadIdx, blockIdx;
 static ucontext_t scheduler;
 static ucontext_t* current;
-static unsigned here;
+static unsigned here;             // of the threads of all blocks that run together
+static unsigned first, each = 1;  // the first of these blocks; threads of a block
 static int failed;
-alignas(16) static unsigned char shared[1 << 18];
-static unsigned char exchanged[1024][16];
+struct alignas(1024) Memory { unsigned char bytes[1 << 18]; };
+static std::vector<Memory> memories(1);
+#define shared (memories[here / each].bytes)
+static unsigned char exchanged[8192][16];
+static void enter(unsigned thread) {
+  here = thread;
+  threadIdx.x = thread % each;
+  blockIdx.x = first + thread / each;
+}
 static void pause() {
   const unsigned me = here;
   swapcontext(current, &scheduler);
-  here = threadIdx.x = me;
+  enter(me);
 }
 static void join_warp() { pause(); }
 static void join_block() { pause(); }
+static void arrive_blocks() {}
+static void await_blocks() { pause(); }
+static void meet_blocks() { pause(); }
+template <class T> static T* in_block(T* p, unsigned block) {
+  return (T*)(memories[block].bytes + ((unsigned char*)p - shared));
+}
 template <class T> static T exchange(T x, i32 mask, u32) {
   const unsigned me = here;
   std::memcpy(exchanged[me], &x, sizeof x);
@@ -82,7 +96,7 @@ template <i32 bytes> static void copy_async(void* to, const void* from, i32 vali
 static void copies_end() {}
 template <i32 n> static void wait_copies() {}
 // What each thread of the block gives the others of its warp.
-static unsigned char given[1024][64];
+static unsigned char given[8192][64];
 template <class T> static void give(const T& x) {
   static_assert(sizeof x <= 64);
   std::memcpy(given[here], &x, sizeof x);
@@ -156,15 +170,19 @@ static void thread_main() {
   ended[here] = true;
   swapcontext(current, &scheduler);
 }
-static void launch(i64 blocks, int threads, std::function<void()> kernel) {
-  static std::vector<std::vector<char>> stacks(1024, std::vector<char>(1 << 16));
+static void launch(i64 blocks, int threads, int together, std::function<void()> kernel) {
+  static std::vector<std::vector<char>> stacks;
   body = std::move(kernel);
-  for (i64 b = 0; b < blocks; ++b) {
-    blockIdx.x = (unsigned)b;
-    std::memset(shared, 0xee, sizeof shared);
-    std::vector<ucontext_t> contexts(threads);
-    ended.assign(threads, false);
-    for (int t = 0; t < threads; ++t) {
+  each = threads;
+  if (memories.size() < (size_t)together) memories.resize(together);
+  const int all = threads * together;
+  while (stacks.size() < (size_t)all) stacks.emplace_back(1 << 16);
+  for (i64 b = 0; b < blocks; b += together) {
+    first = (unsigned)b;
+    for (int k = 0; k < together; ++k) std::memset(memories[k].bytes, 0xee, sizeof(Memory));
+    std::vector<ucontext_t> contexts(all);
+    ended.assign(all, false);
+    for (int t = 0; t < all; ++t) {
       getcontext(&contexts[t]);
       contexts[t].uc_stack.ss_sp = stacks[t].data();
       contexts[t].uc_stack.ss_size = stacks[t].size();
@@ -173,10 +191,10 @@ static void launch(i64 blocks, int threads, std::function<void()> kernel) {
     }
     for (bool running = true; running;) {
       running = false;
-      for (int t = 0; t < threads; ++t) {
+      for (int t = 0; t < all; ++t) {
         if (ended[t]) continue;
         running = true;
-        here = threadIdx.x = (unsigned)t;
+        enter((unsigned)t);
         current = &contexts[t];
         swapcontext(&scheduler, current);
       }
@@ -203,9 +221,9 @@ class CudaEmulator {
                          std::string(codegen::cudaProductHelpers()) + std::string(codegen::cudaGroupHelpers());
     for (size_t n = 0; n < codes_.size(); ++n) {
       std::string text = kernelsOf(codes_[n]);
-      const std::string head = "extern \"C\" __global__ void __launch_bounds__(";
+      const std::string head = "extern \"C\" __global__ void ", bounds = "__launch_bounds__(";
       for (size_t at = text.find(head); at != std::string::npos; at = text.find(head))
-        text.replace(at, text.find(')', at) + 1 - at, "static void");
+        text.replace(at, text.find(')', text.find(bounds, at)) + 1 - at, "static void");
       const std::string memory = "  extern __shared__ __align__(1024) unsigned char shared[];\n";
       for (size_t at = text.find(memory); at != std::string::npos; at = text.find(memory))
         text.erase(at, memory.size());
@@ -215,8 +233,9 @@ class CudaEmulator {
         std::string arguments;
         for (const int slot : k.buffers)
           arguments += (arguments.empty() ? "" : ", ") + ("Any{b[" + std::to_string(slot) + "]}");
-        source += "  launch(" + std::to_string(k.blocks) + ", " + std::to_string(k.threads) + ", [=] { p" +
-                  std::to_string(n) + "::" + k.function + "(" + arguments + "); });\n";
+        source += "  launch(" + std::to_string(k.blocks) + ", " + std::to_string(k.threads) + ", " +
+                  std::to_string(k.cluster) + ", [=] { p" + std::to_string(n) + "::" + k.function + "(" + arguments +
+                  "); });\n";
       }
       source += "  return failed;\n}\n";
     }

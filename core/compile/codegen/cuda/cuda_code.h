@@ -46,6 +46,7 @@ struct CudaKernel {
   int64_t blocks = 0;                       ///< at least 1
   int threads = 0;                          ///< of a block
   int64_t sharedBytes = 0;                  ///< dynamic shared memory of a block
+  int cluster = 1;                          ///< blocks that run together, as the source says
   std::optional<ProductSize> product = {};  ///< where it computes a matrix product
   std::string helpers = {};                 ///< functions that it alone needs
 };

@@ -16,9 +16,9 @@ using Role = loops::Buffer::Role;
 
 namespace {
 
-constexpr int64_t kThreadBytes = 512;      ///< that a thread keeps for itself
-constexpr int64_t kSharedBytes = 160'000;  ///< of a block
-constexpr int64_t kUnrolled = 32;          ///< iterations of a loop in one thread
+constexpr int64_t kThreadBytes = 512;   ///< that a thread keeps for itself
+constexpr int64_t kReduceBytes = 1024;  ///< that a Reduce of a row takes, at most
+constexpr int64_t kUnrolled = 32;       ///< iterations of a loop in one thread
 
 }  // namespace
 
@@ -26,6 +26,20 @@ int64_t CudaPrinter::sharedSlot(int64_t bytes) {
   const int64_t at = sharedBytes_;
   sharedBytes_ += (bytes + 15) / 16 * 16;
   return at;
+}
+
+int64_t CudaPrinter::bytesOfThreads(const CudaRow& row, DType dtype) const {
+  return row.chunks * row.vector * plan_->threads * static_cast<int64_t>(dtypeSize(dtype));
+}
+
+int64_t CudaPrinter::keptBytes() const {
+  const int64_t left = mostSharedBytes() - 8 * kReduceBytes;
+  return plan_->iterations * plan_->cluster > options_.limits.multiprocessors ? left / 2 : left;
+}
+
+bool CudaPrinter::isOwn(BufferId b) const {
+  const auto at = locals_.find(b);
+  return at != locals_.end() && at->second.place == Local::Place::Own;
 }
 
 Status CudaPrinter::placeLocals() {
@@ -61,7 +75,7 @@ Status CudaPrinter::placeLocals() {
     for (const ExprId size : b.sizes) count *= *program_.expressions.findInteger(size);
     const int64_t bytes = std::max<int64_t>(count, 1) * static_cast<int64_t>(dtypeSize(b.dtype));
     if (!isArray(b)) {
-      line(type + " " + name + ";");
+      line(type + " " + name + (hasColumnLanes() ? fmt::format("[{}];", plan_->vector) : ";"));
       continue;
     }
     const std::vector<ExprId>* index = nullptr;
@@ -74,9 +88,15 @@ Status CudaPrinter::placeLocals() {
     const CudaRow* row = nullptr;
     for (const auto& [length, r] : plan_->rows)
       if (r.range == storedOver[id]) row = &r;
-    if (isOwn && row && row->isInRegisters && row->length == count) {
+    isOwn = isOwn && row && row->length == count;
+    if (isOwn && row->isInRegisters) {
       l.place = Local::Place::Registers;
       line(type + " " + name + dimensions(passOf(*row)) + ";");
+    } else if (isOwn && plan_->kind == CudaPlan::Kind::Rows) {
+      l.place = Local::Place::Own;
+      hasOwn_ = true;
+      const int64_t at = sharedSlot(bytesOfThreads(*row, b.dtype));
+      line(fmt::format("{0}* {1} = ({0}*)(shared + {2});", type, name, at));
     } else if (isTeam) {
       l.place = Local::Place::Shared;
       const bool isColumn = plan_->kind == CudaPlan::Kind::Columns;
@@ -95,7 +115,7 @@ Status CudaPrinter::placeLocals() {
       line(fmt::format("{0}* {1} = ({0}*)scratch{2} + i;", type, name, printed_.scratchBytes.size()));
     }
   }
-  if (sharedBytes_ > kSharedBytes) return badInput("an iteration keeps more than a block of threads has room for");
+  if (sharedBytes_ > mostSharedBytes()) return badInput("an iteration keeps more than a block of threads has room for");
   return done();
 }
 
@@ -113,7 +133,7 @@ void CudaPrinter::openPass(const Pass& p) {
   steps_.emplace(accesses_, p.range, p.vector);
   const bool isTeam = p.row != nullptr;
   const size_t outside = scopes_.size();
-  const bool isWide = !isTeam && plan_->iterations >= kSmall;
+  const bool isWide = p.range == plan_->index && plan_->iterations + plan_->perBlock >= kSmall;
   const std::string type = isWide ? "i64" : "i32";
   const auto times = [](const std::string& a, int64_t n) { return n == 1 ? a : fmt::format("{} * {}", a, n); };
   if (p.chunks > 1) {
@@ -125,10 +145,14 @@ void CudaPrinter::openPass(const Pass& p) {
   }
   std::string condition;
   if (isTeam) {
-    const int64_t step = static_cast<int64_t>(plan_->team) * p.vector, full = p.row->length / step;
+    const int64_t step = static_cast<int64_t>(plan_->team) * p.row->vector, full = p.row->length / step;
     const std::string chunk = p.chunks > 1 ? "k" : std::to_string(p.first);
     const bool isFirst = p.chunks == 1 && p.first == 0;
-    line("const i32 j = " + times(isFirst ? "t" : fmt::format("({} * {} + t)", chunk, plan_->team), p.vector) + ";");
+    const auto place = [&](const char* thread, int threads) {
+      return times(isFirst ? thread : fmt::format("({} * {} + {})", chunk, threads, thread), p.row->vector) + ";";
+    };
+    line("const i32 j = " + place("t", plan_->team));
+    if (hasOwn_) line("const i32 o = " + place("(i32)threadIdx.x", plan_->threads));
     if (p.row->length % step != 0 && !p.isWhole)
       condition = p.chunks == 1
                       ? fmt::format("j < {}", p.row->length)
@@ -142,15 +166,29 @@ void CudaPrinter::openPass(const Pass& p) {
   }
   if (!condition.empty()) open({"if (" + condition + ") {"});
   chunk_ = lane_ = scopes_.size() - 1;
+  if (isTeam && p.range != p.row->range) ranges_[p.row->range] = {chunk_, "j"};
   passScopes_ = static_cast<int>(scopes_.size() - outside);
   if (p.vector == 1) return;
   open({"#pragma unroll", fmt::format("for (i32 v = 0; v < {}; ++v) {{", p.vector)});
   lane_ = scopes_.size() - 1;
+  if (hasColumnLanes()) localScope_ = lane_;
   line(fmt::format("const {0} {1}v = {1} + v;", type, p.name));
 }
 
+/// The columns of a thread, once.
+void CudaPrinter::openColumns() {
+  pass_ = {.name = "i", .range = plan_->index, .vector = plan_->vector};
+  steps_.emplace(accesses_, pass_.range, pass_.vector);
+  open({"{"});
+  chunk_ = scopes_.size() - 1;
+  open({"#pragma unroll", fmt::format("for (i32 v = 0; v < {}; ++v) {{", pass_.vector)});
+  lane_ = localScope_ = scopes_.size() - 1;
+  passScopes_ = 1;
+  line(std::string("const ") + (plan_->iterations + plan_->perBlock < kSmall ? "i32" : "i64") + " iv = i + v;");
+}
+
 void CudaPrinter::eachChunk(const Pass& p, const std::function<void()>& print) {
-  const int64_t full = p.row->length / (static_cast<int64_t>(plan_->team) * p.vector);
+  const int64_t full = p.row->length / (static_cast<int64_t>(plan_->team) * p.row->vector);
   if (p.isUnrolled || full == 0) {
     openPass(p);
     print();
@@ -160,10 +198,12 @@ void CudaPrinter::eachChunk(const Pass& p, const std::function<void()>& print) {
   Pass part = p;
   part.chunks = full;
   part.isWhole = true;
+  const std::unordered_set<ExprId> filled = filled_;
   openPass(part);
   print();
   closePass();
   if (full == p.chunks) return;
+  filled_ = filled;
   part.first = full;
   part.chunks = 1;
   part.isWhole = false;
@@ -177,6 +217,7 @@ void CudaPrinter::closePass() {
   pass_ = {};
   steps_.reset();
   chunk_ = lane_ = 0;
+  if (hasColumnLanes()) localScope_ = 0;
 }
 
 void CudaPrinter::scanStore(const Store& s) {
@@ -214,7 +255,16 @@ void CudaPrinter::store(const Store& s, std::vector<std::string>& after) {
   const loops::Buffer& b = program_.buffer(s.buffer);
   const std::string text = bareText(value(s.value));
   if (b.role == Role::Local) {
-    line(localElement(s.buffer, s.index) + " = " + text + ";");
+    if (!isOwn(s.buffer) || pass_.vector == 1) {
+      line((isOwn(s.buffer) ? b.name + "_[o]" : localElement(s.buffer, s.index)) + " = " + text + ";");
+      return;
+    }
+    const std::string name = newName("y");
+    at(chunk_, [&] { line(fmt::format("{} {}[{}];", cudaType(b.dtype), name, pass_.vector)); });
+    line(name + "[v] = " + text + ";");
+    after.push_back(fmt::format("store<{}, {}>(&{}_[o], {});", pass_.vector,
+                                std::min<int64_t>(pass_.vector, 16 / static_cast<int64_t>(dtypeSize(b.dtype))), b.name,
+                                name));
     return;
   }
   const bool isTeam = plan_->kind == CudaPlan::Kind::Rows || plan_->kind == CudaPlan::Kind::Columns;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstdlib>
 
 #include "core/compile/codegen/cuda/lane_steps.h"
@@ -20,10 +19,6 @@ namespace {
 
 /// A row shorter than this is left to one thread.
 constexpr int64_t kShortRow = 24;
-/// Elements of a row that a thread keeps in registers, of each value.
-constexpr int64_t kInRegisters = 32;
-constexpr int64_t kMostThreads = 1024;
-constexpr int kWarp = 32;
 /// Squares are worth it from this length of both sides on, and for so many loads.
 constexpr int64_t kShortSide = 16;
 constexpr size_t kMostTiles = 4;
@@ -43,8 +38,9 @@ std::string CudaPlan::describe() const {
   std::string lengths;
   for (const auto& [length, row] : rows)
     lengths += fmt::format("{}{}{}", lengths.empty() ? "" : ", ", length, row.isInRegisters ? " in registers" : "");
-  return fmt::format("{} {} of {}, {} threads each", iterations, kind == Kind::Rows ? "rows" : "columns", lengths,
-                     team);
+  return fmt::format("{} {} of {}, {} threads each{}{}", iterations, kind == Kind::Rows ? "rows" : "columns", lengths,
+                     team, cluster > 1 ? fmt::format(" in {} blocks", cluster) : "",
+                     vector > 1 ? fmt::format(", {} columns of each thread", vector) : "");
 }
 
 CudaPlanner::CudaPlanner(Accesses& accesses, loops::Program& program, std::vector<Strides> strides,
@@ -370,105 +366,6 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
     plans.push_back(std::move(plan));
   }
   return plans;
-}
-
-CudaPlan CudaPlanner::planTeam(const Nest& nest) {
-  CudaPlan plan;
-  plan.kind = CudaPlan::Kind::Rows;
-  // Neighbouring threads take what lies together: elements of the row, or of neighbouring rows.
-  std::map<RangeId, int64_t> votes;
-  int64_t rowVotes = 0;
-  for (const Store& store : nest.stores)
-    for (const ExprId p : partsOf(store)) {
-      const Expr e = program_.expressions[p];
-      if (e.op != Op::Load || program_.buffer(e.buffer()).role == Role::Local) continue;
-      bool isOfRow = false;
-      for (const RangeId r : accesses_.of(p).ranges) isOfRow |= !outer_.contains(r);
-      if (!isOfRow) continue;
-      for (const RangeId r : accesses_.of(p).ranges) {
-        if (strideOf(e.buffer(), e.operands, r) != 1 || known(program_.range(r).extent) < 4) continue;
-        if (outer_.contains(r))
-          votes[r] += static_cast<int64_t>(dtypeSize(e.dtype));
-        else
-          rowVotes += static_cast<int64_t>(dtypeSize(e.dtype));
-      }
-    }
-  std::vector<RangeId> outer = nest.outer;
-  for (const auto& [range, bytes] : votes)
-    if (bytes > rowVotes && known(program_.range(range).extent) >= 8) {
-      plan.kind = CudaPlan::Kind::Columns;
-      std::erase(outer, range);
-      outer.push_back(range);
-      break;
-    }
-  plan.iterations = extentOf(outer);
-  plan.index = program_.addRange("i", program_.expressions.integer(plan.iterations));
-  const Replacements flat = flatten(outer, plan.index);
-  for (const Store& store : nest.stores) {
-    Rewriting w{flat, {}};
-    std::vector<RangeId> order = store.ranges;
-    Store s;
-    if (const int64_t length = extentOf(order); length != 1) {
-      std::vector<std::pair<BufferId, std::vector<ExprId>>> places;
-      for (const ExprId p : partsOf(store))
-        if (const Expr e = program_.expressions[p]; e.op == Op::Load && program_.buffer(e.buffer()).role != Role::Local)
-          places.emplace_back(e.buffer(), e.operands);
-      places.emplace_back(store.buffer, store.index);
-      sortByStride(order, places);
-      const RangeId j = rowOf(plan, length).range;
-      for (const auto& [range, value] : flatten(order, j)) w.to[range] = value;
-      s = rewrite(store, w, &plan);
-      s.ranges = {j};
-    } else {
-      for (const RangeId r : order) w.to[r] = program_.expressions.integer(0);
-      s = rewrite(store, w, &plan);
-      s.ranges.clear();
-    }
-    plan.nest.stores.push_back(std::move(s));
-  }
-  plan.nest.outer = {plan.index};
-  int64_t longest = 1;
-  for (auto& [length, row] : plan.rows) {
-    longest = std::max(longest, length);
-    if (plan.kind == CudaPlan::Kind::Rows) row.vector = vectorFor(plan.nest.stores, row.range, length);
-  }
-  if (plan.rows.empty()) {
-    plan.threads = plan.perBlock = 128;
-    return plan;
-  }
-  if (plan.kind == CudaPlan::Kind::Columns) {
-    // Few columns: more threads for each.
-    plan.perBlock = kWarp;
-    const int64_t wanted = divideUp(planning_.limits.multiprocessors * 1024LL, std::max<int64_t>(plan.iterations, 1));
-    plan.team = static_cast<int>(
-        std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(wanted, std::min<int64_t>(8, longest), 32))));
-    while (plan.team > 1 && plan.team > longest) plan.team /= 2;
-    plan.threads = plan.team * plan.perBlock;
-  } else {
-    const CudaRow& main = plan.rows.at(longest);
-    const int64_t vectors = divideUp(longest, main.vector);
-    const bool isBusy = plan.iterations >= planning_.limits.multiprocessors * 16LL;
-    int64_t values = 0;
-    for (const Store& store : nest.stores) {
-      const loops::Buffer& b = program_.buffer(store.buffer);
-      values += b.role == Role::Local && !b.sizes.empty() ? 1 : 0;
-    }
-    // A warp needs no barrier; enough rows keep it from waiting alone.
-    int64_t team = isBusy && divideUp(vectors, kWarp) * main.vector <= kInRegisters ? std::min<int64_t>(vectors, kWarp)
-                                                                                    : divideUp(vectors, isBusy ? 2 : 1);
-    team = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::clamp<int64_t>(team, 4, kMostThreads))));
-    // Values of a row that a thread keeps.
-    const auto kept = [&] { return divideUp(vectors, team) * main.vector * (values + 1); };
-    while (team < kMostThreads && team < vectors && kept() > (team <= 256 ? 2 * kInRegisters : kInRegisters)) team *= 2;
-    plan.team = static_cast<int>(team);
-    plan.perBlock = static_cast<int>(std::max<int64_t>(1, (isBusy ? 128 : 64) / team));
-    plan.threads = plan.team * plan.perBlock;
-  }
-  for (auto& [length, row] : plan.rows) {
-    row.chunks = divideUp(length, static_cast<int64_t>(row.vector) * plan.team);
-    row.isInRegisters = row.chunks * row.vector <= (plan.threads <= 512 ? kInRegisters : kInRegisters / 2);
-  }
-  return plan;
 }
 
 std::vector<CudaPlan> CudaPlanner::plan(const Nest& whole, bool hasTeams) {

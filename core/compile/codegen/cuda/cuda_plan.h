@@ -54,11 +54,13 @@ struct CudaPlan {
   int64_t iterations = 1;  ///< its extent
   int threads = 256;       ///< of a block
   int team = 1;            ///< threads of an iteration
-  int perBlock = 1;        ///< teams of a block
-  int vector = 1;          ///< of Threads
-  int chunks = 1;          ///< of Threads
-  RangeId along, across;   ///< of Tiles: the sides of a square; stores step by ones along the first
-  int64_t tile = 0;        ///< the length of a side
+  int cluster = 1;  ///< blocks of an iteration, which exchange what they sum up: above 1, the team's threads are theirs
+  int perBlock = 1;                       ///< iterations of a block, or of a cluster of blocks
+  int width = 32;                         ///< of Columns: threads side by side
+  int vector = 1;                         ///< of Threads and Columns: iterations of a thread that follow each other
+  int chunks = 1;                         ///< of Threads
+  RangeId along, across;                  ///< of Tiles: the sides of a square; stores step by ones along the first
+  int64_t tile = 0;                       ///< the length of a side
   std::vector<ExprId> transposed;         ///< of Tiles: loads that step by ones along `across`
   std::optional<CudaProduct> product;     ///< of Product
   std::map<int64_t, CudaRow> rows;        ///< of teams, by length
@@ -108,6 +110,13 @@ class CudaPlanner {
   std::optional<CudaPlan> planProduct(const loops::Nest&);
   CudaProduct::Operand operandOf(ExprId load, RangeId side, RangeId inner);
   CudaPlan planTeam(const loops::Nest&);
+  bool hasArrays(const CudaPlan&) const;
+  bool keepsOwnElements(const CudaPlan&) const;
+  int64_t mostBlocks() const;
+  int64_t blocksForRow(int64_t rows, int64_t length) const;
+  void chooseColumns(CudaPlan&, bool mayShare);
+  void chooseRows(CudaPlan&, bool mayShare);
+  void setChunks(CudaPlan&) const;
   /// The lanes that let most accesses along the range be wide; those in `without` do not count.
   int vectorFor(const std::vector<loops::Store>&, RangeId, int64_t length, ExprId without = {});
 

@@ -60,6 +60,27 @@ DEVICE T exchange(T x, i32 mask, u32 members) {
 }
 DEVICE void join_warp() { __syncwarp(); }
 DEVICE void join_block() { __syncthreads(); }
+// Blocks of a cluster, on GPUs from 9.0 on: all have begun; what each wrote is there for all; a place in another's memory.
+DEVICE void arrive_blocks() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory");
+#endif
+}
+DEVICE void await_blocks() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#endif
+}
+DEVICE void meet_blocks() {
+  arrive_blocks();
+  await_blocks();
+}
+template <class T>
+DEVICE T* in_block(T* here, u32 block) {
+  u64 there;
+  asm("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"((u64)here), "r"(block));
+  return (T*)there;
+}
 DEVICE void fail(const char* what) { __assertfail(what, "a kernel that Graft generated", 0, "", 1); }
 // Programmatic dependent launch: the next kernel may start; wait for the one before.
 DEVICE void overlap() {
@@ -348,17 +369,60 @@ DEVICE T join_row(T x, i32 t, T* memory) {
   }
   return x;
 }
-// Teams that are columns of 32 threads side by side; `memory` holds an element for each thread.
-template <class Op, class T, int team>
-DEVICE T join_column(T x, i32 t, i32 column, T* memory) {
+// Teams that are columns of a block, `width` of them side by side, each of `lanes` columns: all are combined in place,
+// by halves. `memory` holds the block's elements.
+template <class Op, class T, int team, int width, int lanes>
+DEVICE void join_columns(T* x, i32 column, T* memory) {
   if constexpr (team > 1) {
-    memory[t * 32 + column] = x;
-    join_block();
-    x = memory[column];
+    const i32 t = threadIdx.x / width;
+    constexpr i32 row = width * lanes, last = team < 4 ? team : 4;
+    T* own = memory + t * row + column;
 #pragma unroll
-    for (i32 k = 1; k < team; ++k) x = Op::template of<T>(x, memory[k * 32 + column]);
+    for (i32 v = 0; v < lanes; ++v) own[v * width] = x[v];
+    join_block();
+#pragma unroll
+    for (i32 n = team / 2; n >= last; n /= 2) {
+      if (t < n)
+#pragma unroll
+        for (i32 v = 0; v < lanes; ++v) own[v * width] = x[v] = Op::template of<T>(x[v], own[v * width + n * row]);
+      join_block();
+    }
+#pragma unroll
+    for (i32 v = 0; v < lanes; ++v) {
+      x[v] = memory[v * width + column];
+#pragma unroll
+      for (i32 k = 1; k < last; ++k) x[v] = Op::template of<T>(x[v], memory[k * row + v * width + column]);
+    }
   }
+}
+// Blocks of a cluster: each gives what it has to all of them. The first time, they wait until all have begun.
+template <class Op, class T, int threads, int blocks, bool isFirst>
+DEVICE T join_row_blocks(T x, T* memory) {
+  x = join_row<Op, T, threads>(x, threadIdx.x, memory + blocks);
+  if constexpr (isFirst) await_blocks();
+  if (threadIdx.x < blocks) in_block(memory, threadIdx.x)[blockIdx.x % blocks] = x;
+  meet_blocks();
+  x = memory[0];
+#pragma unroll
+  for (i32 k = 1; k < blocks; ++k) x = Op::template of<T>(x, memory[k]);
   return x;
+}
+template <class Op, class T, int team, int width, int lanes, int blocks, bool isFirst>
+DEVICE void join_column_blocks(T* x, i32 column, T* memory) {
+  constexpr i32 row = width * lanes;
+  if constexpr (isFirst) await_blocks();
+  for (i32 b = threadIdx.x / width; b < blocks; b += team) {
+    T* to = in_block(memory, b) + blockIdx.x % blocks * row + column;
+#pragma unroll
+    for (i32 v = 0; v < lanes; ++v) to[v * width] = x[v];
+  }
+  meet_blocks();
+#pragma unroll
+  for (i32 v = 0; v < lanes; ++v) {
+    x[v] = memory[v * width + column];
+#pragma unroll
+    for (i32 k = 1; k < blocks; ++k) x[v] = Op::template of<T>(x[v], memory[k * row + v * width + column]);
+  }
 }
 )";
 }

@@ -62,6 +62,7 @@ std::string CudaPrinter::dimensions(const Pass& p) const {
   return (p.chunks > 1 ? fmt::format("[{}]", p.chunks) : "") + (p.vector > 1 ? fmt::format("[{}]", p.vector) : "");
 }
 CudaPrinter::Pass CudaPrinter::passOf(const CudaRow& r) const {
+  if (hasColumnLanes()) return {"i", &r, plan_->index, plan_->vector, r.chunks, r.isInRegisters};
   return {"j", &r, r.range, r.vector, r.chunks, r.isInRegisters};
 }
 
@@ -96,8 +97,9 @@ std::string CudaPrinter::header(const std::string& function) {
   for (size_t i = 0; i < printed_.scratchBytes.size(); ++i)
     parameters += (parameters.empty() ? "" : ", ") + fmt::format("void* __restrict__ scratch{}", i + 1);
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
-  std::string text = fmt::format("// {}\nextern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n",
-                                 plan_->describe(), plan_->threads, function, parameters);
+  const std::string cluster = plan_->cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", plan_->cluster) : "";
+  std::string text = fmt::format("// {}\nextern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n",
+                                 plan_->describe(), cluster, plan_->threads, function, parameters);
   if (sharedBytes_ > 0) text += "  extern __shared__ __align__(1024) unsigned char shared[];\n";
   if (options_.isOverlapped) text += "  overlap();\n";
   return text;
@@ -113,6 +115,8 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   uses_.clear();
   kept_.clear();
   filled_.clear();
+  keptOwn_.clear();
+  hasOwn_ = isJoined_ = false;
   pass_ = {};
   steps_.reset();
   chunk_ = lane_ = localScope_ = 0;
@@ -140,7 +144,8 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   printed_.kernel.function = function;
   printed_.kernel.schedule = plan.describe();
   const int64_t each = isTeam ? plan.perBlock : static_cast<int64_t>(plan.vector) * plan.chunks * plan.threads;
-  printed_.kernel.blocks = (plan.iterations + each - 1) / each;
+  printed_.kernel.blocks = (plan.iterations + each - 1) / each * plan.cluster;
+  printed_.kernel.cluster = plan.cluster;
   if (plan.kind == CudaPlan::Kind::Tiles)
     for (const RangeId r : {plan.along, plan.across}) {
       const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);

@@ -47,14 +47,15 @@ class CudaPrinter {
     size_t scope;
   };
   struct Local {
-    enum class Place : uint8_t { Scalar, Registers, Shared, Thread, Scratch } place = Place::Scalar;
+    /// Own: in shared memory, where each thread has the elements that it writes and reads.
+    enum class Place : uint8_t { Scalar, Registers, Own, Shared, Thread, Scratch } place = Place::Scalar;
     int64_t step = 1;  ///< between elements, where it is an array in memory
   };
   struct Pass {
     std::string name;              ///< of the variable that counts along the range; "" where none does
-    const CudaRow* row = nullptr;  ///< null: of Threads
-    RangeId range;
-    int vector = 1;
+    const CudaRow* row = nullptr;  ///< null: of Threads, and of columns where no row is gone over
+    RangeId range;                 ///< that the lanes go along
+    int vector = 1;                ///< lanes
     int64_t chunks = 1;
     bool isUnrolled = true;
     int64_t first = 0;     ///< the chunk that the loop begins with
@@ -81,6 +82,18 @@ class CudaPrinter {
   void reducePass(ExprId reduce);
   void rowStore(const loops::Store&);
   void barrier();
+  /// Whether each thread has several columns, one in each lane.
+  bool hasColumnLanes() const { return plan_->kind == CudaPlan::Kind::Columns && plan_->vector > 1; }
+  void openColumns();
+  /// What all threads of a block keep of the row, in bytes.
+  int64_t bytesOfThreads(const CudaRow&, DType) const;
+  int64_t mostSharedBytes() const { return options_.limits.sharedBytes; }
+  /// Of that, what elements of rows may take: two blocks share a multiprocessor, where there are so many.
+  int64_t keptBytes() const;
+  bool isOwn(BufferId) const;
+  /// The element of this lane of what a thread keeps for itself in shared memory.
+  std::string ownElement(const std::string& name, DType);
+  std::string joined(const loops::Expr& reduce, const std::string& type, const std::string& parts, int vector);
   const CudaRow& rowOf(RangeId) const;
   /// The Reduces of a team that a value needs, inner ones first, without those that have names.
   void reducesOf(ExprId, std::vector<ExprId>& order) const;
@@ -97,6 +110,8 @@ class CudaPrinter {
   std::string vectorLoad(ExprId load);
   std::string select(ExprId);
   std::string serialReduce(ExprId);
+  std::string laneReduce(ExprId);
+  bool isReducedInLanes(ExprId);
   std::string castText(const std::string& text, DType from, DType to);
   std::string constant(ExprId);
   std::string element(BufferId, ExprId offset);
@@ -138,6 +153,9 @@ class CudaPrinter {
   /// Loads that several passes need: the array that keeps them; and whether it is filled.
   std::unordered_map<ExprId, std::string> kept_;
   std::unordered_set<ExprId> filled_;
+  std::unordered_set<ExprId> keptOwn_;             ///< those whose array lies in shared memory
+  bool hasOwn_ = false;                            ///< `o` counts a thread's own elements there
+  bool isJoined_ = false;                          ///< the blocks of a cluster have met once
   std::unordered_map<ExprId, std::string> tiles_;  ///< loads that come from squares in shared memory, by name
   int64_t tilePitch_ = 0;                          ///< elements from one row of a square to the next
   Pass pass_;

@@ -33,11 +33,17 @@ struct ProductSize {
   bool operator==(const ProductSize&) const = default;
 };
 
+/// From this compute capability on, blocks of a cluster read and write each other's shared memory.
+constexpr int kClusterCapability = 90;
+
 /// The limits of a GPU.
 struct ProductLimits {
   int multiprocessors = 132;
   int64_t sharedBytes = 99 * 1024;  ///< of a block
   int capability = 80;              ///< 90 for 9.0
+  int cluster = 8;                  ///< blocks that may run one iteration together, where the GPU has clusters
+  int inRegisters = 32;             ///< elements of a row that a thread keeps in registers, of each value
+  int64_t blockElements = 4096;     ///< elements of a row that are worth a block of their own where others are idle
 };
 
 /// All tiles that fit, the one that is predicted to be the fastest first. Never empty.

@@ -39,41 +39,78 @@ void CudaPrinter::reducePass(ExprId id) {
   if (row->length > 0) {
     eachChunk(p, [&] {
       const std::string next = value(e.operands[0]);
-      const std::string item =
-          isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), p.vector > 1 ? "jv" : "j") : bareText(next);
+      const std::string place = p.vector > 1 && row->vector > 1 ? "jv" : "j";
+      const std::string item = isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), place) : bareText(next);
       const std::string part = parts + (p.vector > 1 ? "[v]" : "");
       line(fmt::format("{0} = {1}::of<{2}>({0}, {3});", part, combination, type, item));
       if (p.vector > 1) close();
     });
   }
-  std::string name = newName(std::string(loops::reduceName(e.reduce)));
-  const std::string folded = p.vector > 1 ? fmt::format("fold<{}, {}>({})", combination, p.vector, parts) : parts;
-  const bool isColumn = plan_->kind == CudaPlan::Kind::Columns;
-  const int64_t bytes = isPlace(e) ? 16 : 8;
-  std::string memory = "nullptr";
-  if (isColumn)
-    memory = fmt::format("({}*)(shared + {})", type, sharedSlot(bytes * plan_->threads));
-  else if (plan_->team > 32)
-    memory =
-        fmt::format("({}*)(shared + {}) + team * {}", type, sharedSlot(bytes * plan_->threads / 32), plan_->team / 32);
-  line(fmt::format("const {} {} = {}<{}, {}, {}>({}, t, {}{});", type, name, isColumn ? "join_column" : "join_row",
-                   combination, type, plan_->team, folded, isColumn ? "team, " : "", memory));
+  std::string name = joined(e, type, parts, p.vector);
   if (isPlace(e)) name += ".place";
   scopes_[0].names[id] = name;
 }
 
+/// What a thread has, combined with what the others of its team have: the name of that.
+std::string CudaPrinter::joined(const Expr& e, const std::string& type, const std::string& parts, int vector) {
+  const CudaPlan& plan = *plan_;
+  const std::string combination = cudaCombination(e.reduce);
+  const auto bytes = isPlace(e) ? 16 : static_cast<int64_t>(dtypeSize(program_.expressions[e.operands[0]].dtype));
+  const auto memory = [&](int64_t elements) {
+    return fmt::format("({}*)(shared + {})", type, sharedSlot(bytes * elements));
+  };
+  const int block = plan.team / plan.cluster;
+  const char* isFirst = isJoined_ ? "false" : "true";
+  isJoined_ = true;
+  if (plan.kind == CudaPlan::Kind::Columns) {
+    // In place: an element of each column of the thread.
+    const std::string own = (plan.vector > 1 ? "" : "&") + parts;
+    line(fmt::format("join_columns<{}, {}, {}, {}, {}>({}, team, {});", combination, type, block, plan.width,
+                     plan.vector, own, memory(static_cast<int64_t>(plan.vector) * plan.threads)));
+    if (plan.cluster > 1)
+      line(fmt::format("join_column_blocks<{}, {}, {}, {}, {}, {}, {}>({}, team, {});", combination, type, block,
+                       plan.width, plan.vector, plan.cluster, isFirst, own,
+                       memory(static_cast<int64_t>(plan.vector) * plan.width * plan.cluster)));
+    return parts + (plan.vector > 1 ? "[v]" : "");
+  }
+  std::string name = newName(std::string(loops::reduceName(e.reduce)));
+  const std::string folded = vector > 1 ? fmt::format("fold<{}, {}>({})", combination, vector, parts) : parts;
+  if (plan.cluster > 1) {
+    line(fmt::format("const {} {} = join_row_blocks<{}, {}, {}, {}, {}>({}, {});", type, name, combination, type, block,
+                     plan.cluster, isFirst, folded, memory(plan.cluster + divideUp(block, 32))));
+    return name;
+  }
+  const std::string warps =
+      block > 32 ? fmt::format("{} + team * {}", memory(divideUp(plan.threads, 32)), block / 32) : "nullptr";
+  line(fmt::format("const {} {} = join_row<{}, {}, {}>({}, t, {});", type, name, combination, type, block, folded,
+                   warps));
+  return name;
+}
+
 void CudaPrinter::rowStore(const Store& s) {
+  const bool isLocal = program_.buffer(s.buffer).role == Role::Local;
+  const bool isLive = plan_->iterations % plan_->perBlock == 0;
+  const std::string first = std::string("if (t == 0") + (isLive ? "" : " && isLive") + ") ";
+  if (hasColumnLanes()) {
+    if (!isLocal) open({first + "{"});
+    openColumns();
+    std::vector<std::string> after;
+    store(s, after);
+    close();
+    for (const std::string& text : after) line(text);
+    closePass();
+    if (!isLocal) close();
+    return;
+  }
   const std::string text = bareText(value(s.value));
-  if (program_.buffer(s.buffer).role == Role::Local) {
+  if (isLocal) {
     const Local& l = locals_.at(s.buffer);
     line((l.place == Local::Place::Shared ? "if (t == 0) " : "") + localElement(s.buffer, s.index) + " = " + text +
          ";");
     if (l.place == Local::Place::Shared) barrier();
     return;
   }
-  const std::string to = element(s.buffer, planner_.offset(s.buffer, s.index));
-  const bool isLive = plan_->iterations % plan_->perBlock == 0;
-  line(std::string("if (t == 0") + (isLive ? "" : " && isLive") + ") " + to + " = " + text + ";");
+  line(first + element(s.buffer, planner_.offset(s.buffer, s.index)) + " = " + text + ";");
 }
 
 void CudaPrinter::storePass(const std::vector<const Store*>& together) {
@@ -121,12 +158,22 @@ void CudaPrinter::keepLoads(const std::vector<std::vector<ExprId>>& passes) {
     if (program_.buffer(e.buffer()).role == Role::Local || d.isUnsafe || !d.written.empty()) continue;
     for (const auto& [length, row] : plan_->rows) {
       const bool isOfRow = d.depends(row.range) && d.ranges.size() <= (d.depends(plan_->index) ? 2U : 1U);
+      if (!isOfRow) continue;
       // What all lanes share is no vector.
-      if (!isOfRow || !row.isInRegisters) continue;
-      LaneSteps steps(accesses_, row.range, row.vector);
-      if (row.vector > 1 && steps.of(offsetOf(id)) == LaneSteps::Step::Same) continue;
-      const std::string name = newName("row");
-      line(cudaType(e.dtype) + " " + name + dimensions(passOf(row)) + ";");
+      const Pass p = passOf(row);
+      LaneSteps steps(accesses_, p.range, p.vector);
+      if (p.vector > 1 && steps.of(offsetOf(id)) == LaneSteps::Step::Same) continue;
+      std::string name = newName("row");
+      if (row.isInRegisters) {
+        line(cudaType(e.dtype) + " " + name + dimensions(p) + ";");
+      } else if (plan_->kind == CudaPlan::Kind::Rows && sharedBytes_ + bytesOfThreads(row, e.dtype) <= keptBytes()) {
+        line(fmt::format("{0}* {1} = ({0}*)(shared + {2});", cudaType(e.dtype), name,
+                         sharedSlot(bytesOfThreads(row, e.dtype))));
+        keptOwn_.insert(id);
+        hasOwn_ = true;
+      } else {
+        continue;
+      }
       kept_[id] = name;
     }
   }
@@ -135,22 +182,29 @@ void CudaPrinter::keepLoads(const std::vector<std::vector<ExprId>>& passes) {
 Status CudaPrinter::printTeam() {
   const CudaPlan& plan = *plan_;
   const std::string type = plan.iterations + plan.perBlock < kSmall ? "i32" : "i64";
-  const bool isColumn = plan.kind == CudaPlan::Kind::Columns;
-  if (isColumn) {
-    line(fmt::format("const i32 team = threadIdx.x % {0}, t = threadIdx.x / {0};", plan.perBlock));
+  const std::string group = plan.cluster > 1 ? fmt::format("blockIdx.x / {}", plan.cluster) : "blockIdx.x";
+  const std::string rank =
+      plan.cluster > 1 ? fmt::format("(i32)(blockIdx.x % {}) * {} + ", plan.cluster, plan.team / plan.cluster) : "";
+  // Nobody writes into the memory of a block that has not begun.
+  if (plan.cluster > 1) line("arrive_blocks();");
+  int each = plan.perBlock;
+  if (plan.kind == CudaPlan::Kind::Columns) {
+    line(fmt::format("const i32 team = threadIdx.x % {0}, t = {1}(i32)(threadIdx.x / {0});", plan.width, rank));
+    each = plan.width;
   } else if (plan.perBlock == 1) {
-    line("const i32 team = 0, t = threadIdx.x;");
+    line(fmt::format("const i32 team = 0, t = {}(i32)threadIdx.x;", rank));
   } else {
     line(fmt::format("const i32 team = threadIdx.x / {0}, t = threadIdx.x % {0};", plan.team));
   }
-  const std::string whole = plan.perBlock == 1 ? fmt::format("({})blockIdx.x", type)
-                                               : fmt::format("({})blockIdx.x * {} + team", type, plan.perBlock);
+  std::string whole = fmt::format("({}){}", type, plan.cluster > 1 ? "(" + group + ")" : group);
+  if (each > 1) whole += fmt::format(" * {} + team", each);
+  if (hasColumnLanes()) whole = fmt::format("({}) * {}", whole, plan.vector);
   if (plan.iterations % plan.perBlock == 0) {
     line(fmt::format("const {} i = {};", type, whole));
   } else {
     const std::string count = cudaNumber(plan.iterations, DType::Int64, plan.iterations < kSmall);
     line(fmt::format("const bool isLive = {} < {};", whole, count));
-    line(fmt::format("const {} i = isLive ? {} : {} - 1;", type, whole, count));
+    line(fmt::format("const {} i = isLive ? {} : {} - {};", type, whole, count, hasColumnLanes() ? plan.vector : 1));
   }
   if (const Status s = placeLocals(); !s) return s;
   // Passes over a row, in their order: Reduces, and stores together where nothing stands between them.
@@ -161,7 +215,8 @@ Status CudaPrinter::printTeam() {
   std::vector<Step> steps;
   std::vector<ExprId> reduces;
   const auto isArrayInBlock = [&](BufferId b) {
-    return program_.buffer(b).role == Role::Local && locals_.at(b).place == Local::Place::Shared;
+    return program_.buffer(b).role == Role::Local &&
+           (locals_.at(b).place == Local::Place::Shared || locals_.at(b).place == Local::Place::Own);
   };
   for (const Store& s : plan.nest.stores) {
     const size_t before = reduces.size();

@@ -105,11 +105,12 @@ std::string CudaPrinter::value(ExprId id) {
     if (e.range() == plan_->index) return "i";
     return ranges_.at(e.range()).second;
   }
-  if (e.op == Op::Reduce) return serialReduce(id);
+  if (e.op == Op::Reduce) return isReducedInLanes(id) ? laneReduce(id) : serialReduce(id);
   if (e.op == Op::Load) {
     const loops::Buffer& b = program_.buffer(e.buffer());
     if (b.role == Role::Local && locals_.at(e.buffer()).place <= Local::Place::Registers)
       return localElement(e.buffer(), e.operands);
+    if (b.role == Role::Local && isOwn(e.buffer())) return ownElement(b.name + "_", b.dtype);
     if (const std::string text = vectorLoad(id); !text.empty()) return text;
   }
   const size_t here = scopes_.size() - 1, wanted = scopeOf(id);
@@ -196,7 +197,7 @@ std::string CudaPrinter::element(BufferId buffer, ExprId offset) {
 std::string CudaPrinter::localElement(BufferId buffer, const std::vector<ExprId>& index) {
   const Local& l = locals_.at(buffer);
   const std::string name = program_.buffer(buffer).name + "_";
-  if (l.place == Local::Place::Scalar) return name;
+  if (l.place == Local::Place::Scalar) return hasColumnLanes() ? name + "[v]" : name;
   if (l.place == Local::Place::Registers) return name + slot(pass_);
   return element(buffer, planner_.offset(buffer, index));
 }
@@ -230,29 +231,49 @@ std::string CudaPrinter::vectorLoad(ExprId id) {
   const auto bytes = static_cast<int64_t>(dtypeSize(e.dtype));
   const bool isLocal = program_.buffer(e.buffer()).role == Role::Local;
   const bool isKept = kept_.contains(id);
-  if (isKept && filled_.contains(id)) return kept_.at(id) + slot(pass_);
+  const bool isInShared = isKept && keptOwn_.contains(id);
+  if (isKept && filled_.contains(id))
+    return isInShared ? ownElement(kept_.at(id), e.dtype) : kept_.at(id) + slot(pass_);
   const int64_t width = isLocal || pass_.vector == 1 ? 1 : steps_->width(offset, alignments_[e.buffer().index], bytes);
   if (width == 1 || scopeOf(offset) > lane_) {
     if (!isKept || !guards_.empty() || scopeOf(id) != lane_) return "";
-    at(lane_, [&] { line(kept_.at(id) + slot(pass_) + " = " + loadText(id) + ";"); });
+    const std::string to = kept_.at(id) + (!isInShared ? slot(pass_) : pass_.vector > 1 ? "[o + v]" : "[o]");
+    at(lane_, [&] { line(to + " = " + loadText(id) + ";"); });
     filled_.insert(id);
-    return kept_.at(id) + slot(pass_);
+    return to;
   }
   std::string condition, key = std::to_string(id.index);
   if (accesses_.of(id).isUnsafe && !hasGuardsInVector(condition, key)) return "";
   const auto known = scopes_[chunk_].arrays.find(key);
   if (known != scopes_[chunk_].arrays.end()) return known->second + "[v]";
-  std::string name = isKept ? kept_.at(id) + (pass_.chunks > 1 ? "[k]" : "") : newName("x");
+  const bool isNew = !isKept || isInShared;
+  const std::string name = isNew ? newName("x") : kept_.at(id) + (pass_.chunks > 1 ? "[k]" : "");
   at(chunk_, [&] {
-    if (!isKept) line(fmt::format("{} {}[{}];", cudaType(e.dtype), name, pass_.vector));
+    if (isNew) line(fmt::format("{} {}[{}];", cudaType(e.dtype), name, pass_.vector));
     const std::string call = fmt::format("load<{}, {}>({}, &{});", pass_.vector, width, name, loadText(id));
     line((condition.empty() ? "" : "if (" + condition + ") ") + call);
+    if (isInShared)
+      line(fmt::format("store<{}, {}>(&{}[o], {});", pass_.vector, std::min<int64_t>(pass_.vector, 16 / bytes),
+                       kept_.at(id), name));
   });
-  if (isKept)
-    filled_.insert(id);
-  else
-    scopes_[chunk_].arrays[key] = name;
+  if (isKept) filled_.insert(id);
+  if (isNew) scopes_[chunk_].arrays[key] = name;
+  // In this pass, the registers still have it.
+  if (isInShared) scopes_[chunk_].arrays["own " + kept_.at(id)] = name;
   return name + "[v]";
+}
+
+std::string CudaPrinter::ownElement(const std::string& name, DType dtype) {
+  if (pass_.vector == 1) return name + "[o]";
+  std::string& array = scopes_[chunk_].arrays["own " + name];
+  if (!array.empty()) return array + "[v]";
+  const std::string made = array = newName("x");
+  at(chunk_, [&] {
+    line(fmt::format("{} {}[{}];", cudaType(dtype), made, pass_.vector));
+    line(fmt::format("load<{}, {}>({}, &{}[o]);", pass_.vector,
+                     std::min<int64_t>(pass_.vector, 16 / static_cast<int64_t>(dtypeSize(dtype))), made, name));
+  });
+  return made + "[v]";
 }
 
 std::string CudaPrinter::serialReduce(ExprId id) {
@@ -287,6 +308,54 @@ std::string CudaPrinter::serialReduce(ExprId id) {
     scopes_.back().names[id] = name;
   });
   return name;
+}
+
+/// Whether the lanes may run inside of the Reduce's loops, so that neighbouring elements are loaded together.
+bool CudaPrinter::isReducedInLanes(ExprId id) {
+  const Expr& e = program_.expressions[id];
+  const Dependence& d = accesses_.of(id);
+  const bool isInLanes = pass_.vector > 1 && scopes_.size() == lane_ + 1 && d.depends(pass_.range);
+  if (!isInLanes || isPlace(e) || d.isUnsafe || !d.written.empty() || !guards_.empty()) return false;
+  // Another Reduce within would have to be finished for each lane.
+  const auto hasReduce = [&](const auto& self, ExprId part) -> bool {
+    const Expr& p = program_.expressions[part];
+    if (p.op == Op::Reduce) return true;
+    return std::any_of(p.operands.begin(), p.operands.end(), [&](ExprId o) { return self(self, o); });
+  };
+  return !hasReduce(hasReduce, e.operands[0]) && std::all_of(e.ranges.begin(), e.ranges.end(), [&](RangeId r) {
+    return *program_.expressions.findInteger(program_.range(r).extent) > 0;
+  });
+}
+
+std::string CudaPrinter::laneReduce(ExprId id) {
+  const Expr e = program_.expressions[id];
+  const DType dtype = program_.expressions[e.operands[0]].dtype;
+  const std::string type = cudaType(dtype), name = newName(std::string(loops::reduceName(e.reduce)));
+  const size_t chunk = chunk_, lane = lane_, local = localScope_;
+  at(chunk, [&] {
+    line(fmt::format("{} {}[{}];", type, name, pass_.vector));
+    line(fmt::format("fill<{}>({}, {});", pass_.vector, name, cudaIdentity(e.reduce, dtype)));
+    for (const RangeId r : e.ranges) {
+      const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
+      const std::string range = newName("r");
+      std::vector<std::string> heads;
+      if (extent <= kUnrolledReduce) heads.emplace_back("#pragma unroll");
+      heads.push_back(fmt::format("for (i32 {0} = 0; {0} < {1}; ++{0}) {{", range, extent));
+      open(heads);
+      ranges_[r] = {scopes_.size() - 1, range};
+    }
+    chunk_ = scopes_.size() - 1;
+    open({"#pragma unroll", fmt::format("for (i32 v = 0; v < {}; ++v) {{", pass_.vector)});
+    lane_ = localScope_ = scopes_.size() - 1;
+    const bool isWide = pass_.range == plan_->index && plan_->iterations + plan_->perBlock >= kSmall;
+    line(fmt::format("const {0} {1}v = {1} + v;", isWide ? "i64" : "i32", pass_.name));
+    const std::string text = bareText(value(e.operands[0]));
+    line(fmt::format("{0}[v] = {1}::of<{2}>({0}[v], {3});", name, cudaCombination(e.reduce), type, text));
+    for (size_t i = 0; i <= e.ranges.size(); ++i) close();
+  });
+  chunk_ = chunk, lane_ = lane, localScope_ = local;
+  scopes_[chunk].names[id] = name + "[v]";
+  return name + "[v]";
 }
 
 std::string CudaPrinter::compute(ExprId id) {

@@ -31,6 +31,15 @@ codegen::CudaOptions optionsFor(loops::Program& program, const std::vector<int64
   return o;
 }
 
+/// A GPU with clusters of blocks, and with more multiprocessors than small programs keep busy.
+codegen::CudaOptions withClusters(codegen::CudaOptions o, uint64_t seed) {
+  o.limits.capability = 90;
+  o.limits.sharedBytes = 227 * 1024;
+  o.limits.multiprocessors = seed % 2 ? 132 : 6;
+  o.limits.blockElements = 8;
+  return o;
+}
+
 }  // namespace
 
 TEST_CASE("programs as CUDA compute what the interpreter does") {
@@ -62,7 +71,8 @@ TEST_CASE("programs as CUDA compute what the interpreter does") {
         for (const loops::BufferId b : program->outputs())
           strides.push_back(test::detail::makeSpace(*program, b, how).strides);
         const codegen::CudaOptions o = optionsFor(copy, how.sizes, strides);
-        calls.push_back({c.name, *program, how, emulator.add(std::move(copy), o)});
+        calls.push_back({c.name, *program, how, emulator.add(loops::Program(copy), o)});
+        calls.push_back({c.name, *program, how, emulator.add(std::move(copy), withClusters(o, calls.size()))});
       }
     }
   const test::TempDir dir;
@@ -178,7 +188,9 @@ TEST_CASE("random programs as CUDA compute what the interpreter does") {
         alignment /= 2;
     }
     INFO("GRAFT_SEEDS=" << seed << "\n" << loops::printProgram(call.program));
-    emulator.add(copy, optionsFor(copy, call.sizes, strides, alignment));
+    codegen::CudaOptions o = optionsFor(copy, call.sizes, strides, alignment);
+    if (seed % 3 != 0) o = withClusters(std::move(o), seed);
+    emulator.add(copy, o);
     calls.push_back(std::move(call));
   }
   const test::TempDir dir;
