@@ -31,18 +31,6 @@ KernelCall callOf(const Graph& graph, at::TensorList inputs, at::IntArrayRef siz
   return call;
 }
 
-/// The loops and the values of their sizes: edited ones that fit this call, else those that lowering makes.
-Result<FittedLoops> loopsFor(const Graph& graph, const KernelChoice& choice, at::TensorList inputs,
-                             at::IntArrayRef sizes, at::TensorList outputs) {
-  if (!choice.loops.empty())
-    if (auto edited = fittedLoops(choice.loops, callOf(graph, inputs, sizes, outputs))) return edited;
-  std::vector<std::vector<int64_t>> strides;
-  for (const at::Tensor& t : inputs) strides.push_back(t.strides().vec());
-  Result<loops::Program> lowered = lower::lower(graph, strides);
-  if (!lowered) return lowered.error();
-  return FittedLoops{std::move(*lowered), sizes.vec()};
-}
-
 /// This thread's memory for locals; contents do not last.
 void* scratch(size_t bytes) {
   thread_local std::vector<char> memory;
@@ -54,6 +42,17 @@ void* scratch(size_t bytes) {
 
 }  // namespace
 
+Result<FittedLoops> loopsFor(const Graph& graph, const KernelChoice& choice, at::TensorList inputs,
+                             at::IntArrayRef sizes, at::TensorList outputs, const lower::Machine& machine) {
+  if (!choice.loops.empty())
+    if (auto edited = fittedLoops(choice.loops, callOf(graph, inputs, sizes, outputs))) return edited;
+  std::vector<std::vector<int64_t>> strides;
+  for (const at::Tensor& t : inputs) strides.push_back(t.strides().vec());
+  Result<loops::Program> lowered = lower::lower(graph, strides, machine);
+  if (!lowered) return lowered.error();
+  return FittedLoops{std::move(*lowered), sizes.vec()};
+}
+
 OutputKind::OutputKind(const at::Tensor& t)
     : dtype(t.scalar_type()),
       sizes(t.sizes().vec()),
@@ -63,7 +62,7 @@ OutputKind::OutputKind(const at::Tensor& t)
 Result<std::shared_ptr<const Compiled>> Compiled::make(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes,
                                                        at::TensorList outputs, const KernelChoice& choice) {
   if (const Status s = MachineCode::available(); !s) return s.error();
-  Result<FittedLoops> fitted = loopsFor(graph, choice, inputs, sizes, outputs);
+  Result<FittedLoops> fitted = loopsFor(graph, choice, inputs, sizes, outputs, {});
   if (!fitted) return fitted.error();
   loops::Program* const program = &fitted->program;
   if (const Status s = loops::verify(*program); !s)

@@ -9,6 +9,7 @@
 
 #include "core/base/result.h"
 #include "core/compile/fusion/kernel_choice.h"
+#include "core/compile/lower/lower.h"
 #include "core/ir/graph.h"
 
 namespace graft::ops {
@@ -23,6 +24,10 @@ struct OutputKind {
 
   explicit OutputKind(const at::Tensor& ofAten);
 };
+
+/// The loops of one call and the values of their sizes: edited ones that fit it, else those that lowering makes.
+Result<FittedLoops> loopsFor(const Graph& graph, const KernelChoice&, at::TensorList inputs, at::IntArrayRef sizes,
+                             at::TensorList outputs, const lower::Machine&);
 
 class Compiled {
  public:

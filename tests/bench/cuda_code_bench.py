@@ -20,11 +20,15 @@ import torch
 import torch.nn.functional as F
 
 CASES = {}
+CHANNELS_LAST = set()
 
 
-def case(*sizes):
+def case(*sizes, last=False):
+    """`last`: images lie with their channels side by side."""
     def add(function):
         CASES[function.__name__] = (function, sizes)
+        if last:
+            CHANNELS_LAST.add(function.__name__)
         return function
     return add
 
@@ -123,6 +127,51 @@ def small_gelu(x):
 @case((1, 320, 64, 64), (320,), (320,))
 def small_group_norm_silu(x, w, b):
     return F.silu(F.group_norm(x, 32, w, b, 1e-5))
+
+
+@case((1, 256, 32, 32), (256,), (256,), last=True)
+def small_group_norm_silu_last(x, w, b):
+    return F.silu(F.group_norm(x, 32, w, b, 1e-5))
+
+
+@case((1, 64, 256, 256), (64,), (64,), last=True)
+def group_norm_silu_last(x, w, b):
+    return F.silu(F.group_norm(x, 32, w, b, 1e-5))
+
+
+@case((1, 64, 56, 56), (64,), (64,))
+def one_group_norm(x, w, b):
+    return F.group_norm(x, 1, w, b, 1e-5) * 2
+
+
+@case((1, 96, 112, 112), last=True)
+def squeeze_last(x):
+    return x.mean((2, 3), keepdim=True) * 2
+
+
+@case((32, 256, 56, 56), last=True)
+def squeeze_many_last(x):
+    return x.mean((2, 3), keepdim=True) * 2
+
+
+@case((1, 96, 56, 56), (96, 1, 7, 7), (96,), last=True)
+def depthwise_last(x, w, b):
+    return F.conv2d(x, w, b, padding=3, groups=96) * 2
+
+
+@case((1, 96, 8, 56, 56), (96, 1, 3, 3, 3))
+def depthwise_three(x, w):
+    return F.conv3d(x, w, None, padding=1, groups=96) * 2
+
+
+@case((512, 1, 12, 64), (512, 1, 12, 64))
+def relative_scores(q, k):
+    return torch.einsum("ibnd,jbnd->bnij", q, k)
+
+
+@case((1, 8, 8, 64, 64), (1, 8, 8, 64, 64))
+def many_products(q, k):
+    return torch.matmul(q, k.transpose(-1, -2))
 
 
 @case((4096, 768), (3072, 768), (3072,))
@@ -250,7 +299,9 @@ def main():
     for name, (function, sizes) in CASES.items():
         if a.names and name not in a.names:
             continue
-        inputs = [[torch.randn(*s, device="cuda", dtype=dtype) for s in sizes]]
+        def laid(t):
+            return t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 and name in CHANNELS_LAST else t
+        inputs = [[laid(torch.randn(*s, device="cuda", dtype=dtype)) for s in sizes]]
         with torch.no_grad():
             wanted = function(*[t.double() for t in inputs[0]])
             moved = bytes_of(inputs[0]) + wanted.numel() * inputs[0][0].element_size()

@@ -1,8 +1,10 @@
 #include "core/compile/fusion/fusion_nodes.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/compile/fusion/fusion.h"
+#include "core/compile/fusion/product_split.h"
 #include "core/compile/lower/lower.h"
 #include "core/text/node_names.h"
 
@@ -91,6 +93,17 @@ bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n)
   }
 }
 
+/// Operators for which ATen launches several kernels on a GPU. Batched products copy operands whose batches do not lie
+/// one behind the other.
+bool takesSeveralKernels(const Graph& g, const Node& n) {
+  static const std::set<std::string_view> names{
+      "group_norm", "native_group_norm", "instance_norm", "rms_norm",          "logsumexp",         "einsum",
+      "roll",       "constant_pad_nd",   "_weight_norm",  "cosine_similarity", "pairwise_distance", "pad"};
+  if (names.contains(n.op->baseName()) || isConvolution(n.op->name)) return true;
+  const auto rankOf = [&](const Argument& a) { return a.isValue() ? g.value(a.valueId()).type.tensorInfo.rank() : 0; };
+  return n.op->baseName() == "matmul" && rankOf(n.args[0]) >= 4 && rankOf(n.args[1]) >= 4;
+}
+
 class Reader {
  public:
   Reader(const Graph& g, const FusionOptions& options) : g_(g), options_(options), nodes_(g.nodeBound()) {}
@@ -133,6 +146,10 @@ class Reader {
       if (!f.why.empty()) return;
       f.isProduct = true;
     }
+    if (traits.kind == lower::Kind::Window && isConvolution(n.op->name)) {
+      if (!options_.hasProducts) f.why = "kernels with convolutions are generated for GPUs alone";
+      if (!f.why.empty()) return;
+    }
     kind_ = traits.kind;
     multiplied_ = traits.multiplied;
     const bool isView = traits.kind == lower::Kind::View && !n.args.empty() && n.args.front().isValue();
@@ -152,10 +169,11 @@ class Reader {
       f.elements = std::max(f.elements, elementsOf(g_.value(v).type));
     }
     f.hasRows = traits.kind == lower::Kind::Reduction || traits.kind == lower::Kind::Scan;
+    f.mayBeAlone = options_.hasProducts && takesSeveralKernels(g_, n);
     if (!f.hasRows) return;
     const double results = f.elements;
     rowsOf(n, traits, f);
-    f.mayBeAlone = traits.takesRowsApart && results == f.elements;
+    f.mayBeAlone = f.mayBeAlone || (traits.takesRowsApart && results == f.elements);
   }
 
   std::string productObstacle(const Node& n) const {

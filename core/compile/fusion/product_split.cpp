@@ -68,16 +68,22 @@ Part partOf(const Graph& g, const std::vector<ValueId>& results, ValueId given) 
 
 }  // namespace
 
+bool isConvolution(std::string_view op) {
+  return op == "aten.conv1d.default" || op == "aten.conv2d.default" || op == "aten.conv3d.default" ||
+         op == "graft.conv_bias_add_relu.default";
+}
+
+bool isOfLibraries(std::string_view op) { return isConvolution(op) || lower::kindOf(op) == lower::Kind::Product; }
+
 bool holdsProduct(const Graph& group) {
   const std::vector<NodeId> order = group.order();
-  return std::any_of(order.begin(), order.end(),
-                     [&](NodeId id) { return lower::kindOf(group.node(id).op->name) == lower::Kind::Product; });
+  return std::any_of(order.begin(), order.end(), [&](NodeId id) { return isOfLibraries(group.node(id).op->name); });
 }
 
 NodeId productOf(const Graph& group) {
   NodeId found;
   for (const NodeId id : group.order()) {
-    if (lower::kindOf(group.node(id).op->name) != lower::Kind::Product) continue;
+    if (!isOfLibraries(group.node(id).op->name)) continue;
     if (found) return {};
     found = id;
   }

@@ -1,8 +1,9 @@
-// A group with a matrix product as two: the product, which a library computes, and what is behind it. What a generated
-// kernel of both is timed beside, and what runs where that is faster.
+// A group with a matrix product or a convolution as two: the product, which a library computes, and what is behind it.
+// What a generated kernel of both is timed beside, and what runs where that is faster.
 #pragma once
 
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "core/ir/graph.h"
@@ -23,9 +24,11 @@ struct ProductSplit {
   std::vector<std::optional<size_t>> results;
 };
 
-/// Whether it has any matrix product.
+/// Of those that may be lowered: each channel has weights of its own.
+bool isConvolution(std::string_view op);
+/// Whether it has any matrix product or convolution.
 bool holdsProduct(const Graph& group);
-/// The only matrix product of a group; invalid where there are none or several.
+/// The only matrix product or convolution of a group; invalid where there are none or several.
 NodeId productOf(const Graph& group);
 /// Nothing where the group has no product, or several, or nothing behind it.
 std::optional<ProductSplit> splitProduct(const Graph& group);

@@ -21,7 +21,8 @@ bool storesFewElements(Lowering& l, const Nest& nest) {
     const auto extent = l.simplifier.bounds(l.program.range(r).extent).max;
     if (!extent || __builtin_mul_overflow(iterations, *extent, &iterations)) return false;
   }
-  return iterations <= 4 * fewIterations &&
+  constexpr int64_t fewOnGpu = 8192;
+  return iterations <= (l.machine.isGpu ? fewOnGpu : 4 * fewIterations) &&
          std::all_of(nest.stores.begin(), nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
 }
 

@@ -83,8 +83,9 @@ Kind kindOf(std::string_view op) {
   return entry ? entry->kind : Kind::None;
 }
 
-Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides) {
-  Lowering l(group);
+Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides,
+                             const Machine& machine) {
+  Lowering l(group, machine);
   try {
     lowerAll(l, strides);
   } catch (const Refusal& r) {

@@ -56,6 +56,20 @@ struct Traits {
 /// Takes microseconds.
 Traits traitsOf(const Graph&, const Node&);
 
+/// What loops are for. It decides in which order and in how many nests they run, and nothing that they compute.
+struct Machine {
+  /// Fewer than 8 rows leave processors idle: those of more elements than this are taken apart.
+  int64_t rowElements = 32768;
+  /// Of images whose channels lie side by side, a group norm goes over its rows, which are pieces of so many channels,
+  /// from this many on; below, over the memory as it lies.
+  int64_t channelsTogether = INT64_MAX;
+  /// Each nest is a kernel to wait for: rather a little work twice.
+  bool isGpu = false;
+};
+/// A GPU on which blocks of threads share a row, up to what their registers and their own memory hold.
+inline constexpr Machine kGpuWithClusters{.rowElements = 1 << 18, .channelsTogether = 8, .isGpu = true};
+inline constexpr Machine kGpu{.channelsTogether = 8, .isGpu = true};
+
 /// The whole graph as one program. Its inputs are the graph's tensors, in order. Its sizes are the symbols of types
 /// and the graph's integer inputs, in the order in which they first appear, inputs before nodes; a size is named as the
 /// symbol or the value is, as far as programs spell such names. Its outputs are the graph's returns, in order. BadInput
@@ -65,7 +79,8 @@ Traits traitsOf(const Graph&, const Node&);
 ///
 /// `strides`: of each of the graph's tensors, in order, as a call has them; without them, tensors lie row by row. They
 /// decide in which order the program goes over elements, and nothing that it computes: it is right for all strides.
-Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides = {});
+Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides = {},
+                             const Machine& machine = {});
 
 /// The operators that are lowered with some arguments, sorted by name.
 struct LoweredOperator {

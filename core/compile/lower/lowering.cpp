@@ -38,7 +38,7 @@ Scalar isInfinite(Scalar x) {
   return abs(x) == std::numeric_limits<double>::infinity();
 }
 
-Lowering::Lowering(const Graph& g) : graph(g), simplifier(program) {}
+Lowering::Lowering(const Graph& g, const Machine& m) : graph(g), machine(m), simplifier(program) {}
 
 size_t Lowering::KeyHash::operator()(const Key& k) const {
   uint64_t h = k.tensor.index * 0x9e3779b97f4a7c15U;
@@ -355,7 +355,7 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
     longest = *size;
     dim = d;
   }
-  if (!dim || rows >= fewIterations || count <= smallWork) return {};
+  if (!dim || rows >= fewIterations || count <= machine.rowElements) return {};
   const int64_t each = std::max<int64_t>(1, std::max(leastWork, count / mostParts) / (count / longest));
   if (each >= longest) return {};
   return Parts{*dim, longest / each, each, longest % each};

@@ -69,11 +69,12 @@ struct TensorList {
 
 class Lowering {
  public:
-  explicit Lowering(const Graph&);
+  explicit Lowering(const Graph&, const Machine& = {});
   Lowering(const Lowering&) = delete;
   Lowering& operator=(const Lowering&) = delete;
 
   const Graph& graph;
+  const Machine machine;
   loops::Program program;
   loops::Simplifier simplifier;
   loops::ExprPool& pool() { return program.expressions; }
@@ -181,9 +182,8 @@ class Lowering {
   std::unordered_map<loops::BufferId, TensorId> buffers_;
 };
 
-/// Fewer iterations than this leave processors idle, unless the whole is small.
+/// Fewer iterations than this leave processors idle, unless the whole is small (Machine::rowElements).
 constexpr int64_t fewIterations = 8;
-constexpr int64_t smallWork = 32768;
 
 /// Cheap enough to be computed at each place that reads it.
 constexpr double cheapCost = 6;

@@ -297,7 +297,7 @@ class Scheduler {
     if (!iterations || *iterations >= fewIterations) return true;
     const auto elements = most(inner);
     int64_t whole = 0;
-    return elements && work && !__builtin_mul_overflow(*elements, *work, &whole) && whole <= smallWork;
+    return elements && work && !__builtin_mul_overflow(*elements, *work, &whole) && whole <= l_.machine.rowElements;
   }
 
   /// Targets that one nest computes: those with the same outer ranges, and pointwise ones over all ranges of a row

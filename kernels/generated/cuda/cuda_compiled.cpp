@@ -16,6 +16,7 @@
 #include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
 #include "kernels/generated/code_cache.h"
+#include "kernels/generated/compiled.h"
 #include "kernels/generated/cuda/cuda_driver.h"
 
 namespace graft::ops {
@@ -23,27 +24,29 @@ namespace {
 
 /// The least that generated code runs on: it converts bf16 in one instruction.
 constexpr int leastCapability = 80;
+/// Elements of a row that a thread keeps, where more of them spill.
+constexpr int fewInRegisters = 16;
 /// At a time, in this process.
 constexpr int kMostCompilations = 8;
 /// From here on, kernels are launched before those before them have ended.
 constexpr int overlapCapability = 90;
-
-struct OutputKind {
-  at::ScalarType dtype = at::kFloat;
-  std::vector<int64_t> sizes, strides;
-};
 
 struct Kernel {
   CudaDriver::Launch launch;
   std::vector<int> buffers;
 };
 
+bool isOff(const char* variable) {
+  const char* wanted = std::getenv(variable);
+  return wanted && std::string_view(wanted) == "0";
+}
 bool overlaps(int capability) {
-  static const bool isOff = [] {
-    const char* wanted = std::getenv("GRAFT_PDL");
-    return wanted && std::string_view(wanted) == "0";
-  }();
-  return capability >= overlapCapability && !isOff;
+  static const bool off = isOff("GRAFT_PDL");
+  return capability >= overlapCapability && !off;
+}
+bool hasClusters(int capability) {
+  static const bool off = isOff("GRAFT_CLUSTERS");
+  return capability >= codegen::kClusterCapability && !off;
 }
 
 CudaDriver::Stream streamOf(const c10::Device& device) {
@@ -70,12 +73,15 @@ struct CudaCompiled::Code {
   std::vector<Kernel> kernels;
   std::vector<OutputKind> outputs;
   std::vector<int64_t> temporaryBytes;
+  int64_t spilledBytes = 0;
 };
 
 CudaCompiled::CudaCompiled(std::unique_ptr<Code> code) : code_(std::move(code)) {}
 
 // The module stays: the process may be ending, and the driver with it, and a captured graph may still call its kernels.
 CudaCompiled::~CudaCompiled() = default;
+
+int64_t CudaCompiled::spilledBytes() const { return code_->spilledBytes; }
 
 int64_t CudaCompiled::alignmentOf(const at::Tensor& t) {
   const auto address = reinterpret_cast<uintptr_t>(t.const_data_ptr()) | 16;
@@ -91,12 +97,19 @@ bool CudaCompiled::isCapturing(const at::Tensor& t) {
 }
 
 Result<std::shared_ptr<const CudaCompiled>> CudaCompiled::make(const Graph& graph, at::TensorList inputs,
-                                                               at::IntArrayRef sizes, at::TensorList outputs) {
-  const Result<CudaLoops> loops = CudaLoops::make(graph, inputs, sizes, outputs);
+                                                               at::IntArrayRef sizes, at::TensorList outputs,
+                                                               const KernelChoice& choice) {
+  const Result<CudaLoops> loops = CudaLoops::make(graph, inputs, sizes, outputs, choice);
   if (!loops) return loops.error();
   const Result<codegen::CudaCode> code = loops->code();
   if (!code) return code.error();
-  return loops->compile(*code);
+  auto made = loops->compile(*code);
+  if (!made || (*made)->spilledBytes() == 0) return made;
+  // With fewer elements of a row for each thread, registers may suffice.
+  const Result<codegen::CudaCode> smaller = loops->code({}, fewInRegisters);
+  if (!smaller || smaller->source == code->source) return made;
+  auto again = loops->compile(*smaller);
+  return again && (*again)->spilledBytes() < (*made)->spilledBytes() ? again : made;
 }
 
 std::vector<at::Tensor> CudaCompiled::run(at::TensorList inputs) const {
@@ -143,7 +156,7 @@ CudaLoops::CudaLoops(CudaLoops&&) noexcept = default;
 CudaLoops& CudaLoops::operator=(CudaLoops&&) noexcept = default;
 
 Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes,
-                                  at::TensorList outputs) {
+                                  at::TensorList outputs, const KernelChoice& choice) {
   auto state = std::make_unique<State>();
   state->nvrtc = findNvrtc();
   if (!state->nvrtc) return badInput("no kernels are generated for the GPU: " + nvrtcStatus());
@@ -154,14 +167,20 @@ Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at:
   if (state->gpu.capability < leastCapability)
     return badInput("no kernels are generated for a GPU of compute capability below 8.0");
 
-  Result<loops::Program> program = lower::lower(graph);
-  if (!program) return program.error();
+  const bool isClustered = hasClusters(state->gpu.capability);
+  Result<FittedLoops> fitted =
+      loopsFor(graph, choice, inputs, sizes, outputs, isClustered ? lower::kGpuWithClusters : lower::kGpu);
+  if (!fitted) return fitted.error();
+  loops::Program* const program = &fitted->program;
   if (const Status s = loops::verify(*program); !s)
     return internalError("the loops of a group are refused: " + s.error().message);
-  if (const Status s = loops::checkSizes(*program, sizes.vec()); !s) return s.error();
+  if (const Status s = loops::checkSizes(*program, fitted->sizes); !s) return s.error();
   codegen::CudaOptions& options = state->options;
-  options.sizes = sizes.vec();
-  options.limits = {state->gpu.multiprocessors, state->gpu.sharedBytes, state->gpu.capability};
+  options.sizes = fitted->sizes;
+  options.limits.multiprocessors = state->gpu.multiprocessors;
+  options.limits.sharedBytes = state->gpu.sharedBytes;
+  options.limits.capability = state->gpu.capability;
+  if (!isClustered) options.limits.cluster = 1;
   options.isOverlapped = overlaps(state->gpu.capability);
   options.hasNames = false;
   for (const at::Tensor& t : inputs) {
@@ -169,11 +188,9 @@ Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at:
     options.alignments.push_back(CudaCompiled::alignmentOf(t));
   }
   for (const at::Tensor& t : outputs) {
-    // What a kernel writes may not overlap.
-    const at::Tensor like = t.is_non_overlapping_and_dense() ? t : at::empty(t.sizes(), t.options().device(at::kMeta));
-    options.layouts.push_back(codegen::constantLayout(*program, like.strides().vec()));
+    const OutputKind& kind = state->outputs.emplace_back(t);
+    options.layouts.push_back(codegen::constantLayout(*program, kind.strides));
     options.alignments.push_back(16);
-    state->outputs.push_back({t.scalar_type(), t.sizes().vec(), like.strides().vec()});
   }
   state->program = std::move(*program);
   return CudaLoops(std::move(state));
@@ -181,9 +198,10 @@ Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at:
 
 bool CudaLoops::isProduct() const { return codegen::isProductWithEpilogue(state_->program); }
 
-Result<codegen::CudaCode> CudaLoops::code(std::optional<codegen::ProductTile> tile) const {
+Result<codegen::CudaCode> CudaLoops::code(std::optional<codegen::ProductTile> tile, int inRegisters) const {
   codegen::CudaOptions options = state_->options;
   options.tile = tile;
+  if (inRegisters > 0) options.limits.inRegisters = inRegisters;
   return codegen::makeCudaCode(state_->program, options);
 }
 
@@ -220,6 +238,7 @@ Result<std::shared_ptr<const CudaCompiled>> CudaLoops::compile(const codegen::Cu
     const std::string why =
         state.driver->find(code->module, k.function.c_str(), k.sharedBytes, &kernel.launch.function);
     if (!why.empty()) return internalError("a generated kernel cannot be loaded: " + why);
+    code->spilledBytes += state.driver->localBytes(kernel.launch.function);
   }
   return std::shared_ptr<const CudaCompiled>(new CudaCompiled(std::move(code)));
 }

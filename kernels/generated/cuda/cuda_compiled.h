@@ -11,6 +11,7 @@
 
 #include "core/base/result.h"
 #include "core/compile/codegen/cuda/cuda_code.h"
+#include "core/compile/fusion/kernel_choice.h"
 #include "core/compile/nvrtc/nvrtc.h"
 #include "core/ir/graph.h"
 #include "kernels/generated/cuda/cuda_run.h"
@@ -24,8 +25,10 @@ class CudaCompiled final : public CudaRun {
  public:
   /// `graph` has every value's dtype and sizes; `inputs` lie on one GPU, `outputs` are what ATen's operators give for
   /// them. `sizes`: the graph's integer inputs. An error says why no kernel can be made.
+  /// `choice`: what a person has chosen; edited loops count where they fit this call.
   static Result<std::shared_ptr<const CudaCompiled>> make(const Graph& graph, at::TensorList inputs,
-                                                          at::IntArrayRef sizes, at::TensorList outputs);
+                                                          at::IntArrayRef sizes, at::TensorList outputs,
+                                                          const KernelChoice& choice = {});
 
   std::vector<at::Tensor> run(at::TensorList inputs) const override;
   ~CudaCompiled() override;
@@ -34,6 +37,8 @@ class CudaCompiled final : public CudaRun {
   static int64_t alignmentOf(const at::Tensor&);
   /// Whether a CUDA graph is being captured on the current stream of the tensor's GPU: nothing can be compiled then.
   static bool isCapturing(const at::Tensor&);
+  /// What threads keep in memory of their own, for want of registers: of all kernels.
+  int64_t spilledBytes() const;
 
  private:
   friend class CudaLoops;
@@ -46,14 +51,16 @@ class CudaCompiled final : public CudaRun {
 class CudaLoops {
  public:
   /// As CudaCompiled::make.
-  static Result<CudaLoops> make(const Graph&, at::TensorList inputs, at::IntArrayRef sizes, at::TensorList outputs);
+  static Result<CudaLoops> make(const Graph&, at::TensorList inputs, at::IntArrayRef sizes, at::TensorList outputs,
+                                const KernelChoice& = {});
   ~CudaLoops();
   CudaLoops(CudaLoops&&) noexcept;
   CudaLoops& operator=(CudaLoops&&) noexcept;
 
   /// Whether the loops are a matrix product and what is behind it.
   bool isProduct() const;
-  Result<codegen::CudaCode> code(std::optional<codegen::ProductTile> = {}) const;
+  /// `inRegisters`: elements of a row that a thread keeps there; 0: as many as suit most kernels.
+  Result<codegen::CudaCode> code(std::optional<codegen::ProductTile> = {}, int inRegisters = 0) const;
   /// The tiles for the product that the code computes, the best first.
   std::vector<codegen::ProductTile> tiles(const codegen::CudaCode&) const;
   /// What code and times depend on besides the source.

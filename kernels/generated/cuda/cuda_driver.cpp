@@ -8,7 +8,7 @@ namespace graft::ops {
 namespace {
 
 // Of cuda.h
-constexpr int kMaxDynamicSharedBytes = 8;
+constexpr int kMaxDynamicSharedBytes = 8, kLocalBytes = 3;
 constexpr int kComputeCapabilityMajor = 75, kComputeCapabilityMinor = 76, kMultiprocessorCount = 16,
               kMostSharedBytes = 97;
 constexpr int kProgrammaticStreamSerialization = 6;
@@ -31,6 +31,7 @@ bool CudaDriver::open() {
   find(moduleUnload_, "cuModuleUnload");
   find(moduleGetFunction_, "cuModuleGetFunction");
   find(funcSetAttribute_, "cuFuncSetAttribute");
+  find(funcGetAttribute_, "cuFuncGetAttribute");
   find(launchKernelEx_, "cuLaunchKernelEx");
   find(streamIsCapturing_, "cuStreamIsCapturing");
   find(deviceGet_, "cuDeviceGet");
@@ -71,6 +72,11 @@ std::string CudaDriver::find(Module module, const char* name, int64_t sharedByte
   if (const int status = moduleGetFunction_(function, module, name); status != 0) return textOf(status);
   if (sharedBytes <= kSharedBytesWithoutAsking) return "";
   return textOf(funcSetAttribute_(*function, kMaxDynamicSharedBytes, static_cast<int>(sharedBytes)));
+}
+
+int64_t CudaDriver::localBytes(Function function) const {
+  int bytes = 0;
+  return funcGetAttribute_(&bytes, kLocalBytes, function) == 0 ? bytes : 0;
 }
 
 std::string CudaDriver::launch(const Launch& launch, Stream stream, void** parameters) const {

@@ -23,6 +23,8 @@ class CudaDriver {
   std::string load(const void* binary, Module*) const;
   void unload(Module) const;
   std::string find(Module, const char* name, int64_t sharedBytes, Function*) const;
+  /// Memory that each of its threads has for itself, where registers do not suffice.
+  int64_t localBytes(Function) const;
   struct Launch {
     Function function = nullptr;
     int64_t blocks = 0;
@@ -67,6 +69,7 @@ class CudaDriver {
   int (*moduleUnload_)(void*) = nullptr;
   int (*moduleGetFunction_)(void**, void*, const char*) = nullptr;
   int (*funcSetAttribute_)(void*, int, int) = nullptr;
+  int (*funcGetAttribute_)(int*, int, void*) = nullptr;
   int (*launchKernelEx_)(const LaunchConfig*, void*, void**, void**) = nullptr;
   int (*streamIsCapturing_)(void*, int*) = nullptr;
   int (*deviceGet_)(int*, int) = nullptr;

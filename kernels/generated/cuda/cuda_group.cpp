@@ -46,8 +46,9 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   const auto make = [&]() -> Result<std::shared_ptr<const CudaRun>> {
     if (!seen.isOn(device)) return badInput("a result is not on the inputs' device");
     const Graph graph = typed(inputs, sizes, seen);
-    if (hasProduct_) return makeCudaProduct(graph, inputs, sizes, seen);
-    auto one = CudaCompiled::make(graph, inputs, sizes, seen.results);
+    const KernelChoice choice = choiceFor(inputs);
+    if (hasProduct_ && choice.loops.empty()) return makeCudaProduct(graph, inputs, sizes, seen);
+    auto one = CudaCompiled::make(graph, inputs, sizes, seen.results, choice);
     if (!one) return one.error();
     return std::shared_ptr<const CudaRun>(std::move(*one));
   };

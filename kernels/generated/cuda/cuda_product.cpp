@@ -78,6 +78,18 @@ class SeparateProduct final : public CudaRun {
   std::shared_ptr<const CudaCompiled> rest_;
 };
 
+/// A library's product, and nothing behind it.
+class LibraryProduct final : public CudaRun {
+ public:
+  LibraryProduct(const Graph& graph, at::IntArrayRef sizes) : graph_(graph), sizes_(sizes.vec()), run_(graph_) {}
+  std::vector<at::Tensor> run(at::TensorList inputs) const override { return run_(inputs, sizes_); }
+
+ private:
+  const Graph graph_;
+  std::vector<int64_t> sizes_;
+  AtenRun run_;  // refers to graph_
+};
+
 std::optional<size_t> numberIn(std::string_view text) {
   size_t n = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), n);
@@ -113,20 +125,31 @@ void sayTimes(const codegen::ProductSize& size, const std::vector<codegen::Produ
 Result<std::shared_ptr<const CudaRun>> makeCudaProduct(const Graph& graph, at::TensorList inputs, at::IntArrayRef sizes,
                                                        const Seen& seen) {
   std::optional<ProductSplit> split = splitProduct(graph);
-  if (!split) return badInput("the group has several matrix products, or nothing behind its product");
-  const auto separate = [&] { return SeparateProduct::make(std::move(*split), inputs, sizes, seen); };
+  const bool isAlone = !split && productOf(graph);
+  if (!split && !isAlone) {
+    // Several: nothing to compare with. Of matrix products, nobody has made a kernel.
+    auto all = CudaCompiled::make(graph, inputs, sizes, seen.results);
+    if (!all) return all.error();
+    return std::shared_ptr<const CudaRun>(std::move(*all));
+  }
+  const auto separate = [&]() -> Result<std::shared_ptr<const CudaRun>> {
+    if (isAlone) return std::shared_ptr<const CudaRun>(std::make_shared<LibraryProduct>(graph, sizes));
+    return SeparateProduct::make(std::move(*split), inputs, sizes, seen);
+  };
   const Result<CudaLoops> loops = CudaLoops::make(graph, inputs, sizes, seen.results);
-  if (!loops || !loops->isProduct()) return separate();
+  const bool isWindow = loops && isConvolution(graph.node(productOf(graph)).op->name);
+  if (!loops || !(loops->isProduct() || isWindow)) return separate();
   const Result<codegen::CudaCode> first = loops->code();
   if (!first) return separate();
-  std::vector<codegen::ProductTile> tiles = loops->tiles(*first);
+  // Windows have one way to run; the tile is ignored.
+  std::vector<codegen::ProductTile> tiles = isWindow ? std::vector(1, codegen::ProductTile()) : loops->tiles(*first);
   if (wanted() == "library" || (!wanted() && !mayTime())) return separate();
   if (const auto place = wanted() ? numberIn(*wanted()) : std::nullopt) {
     auto one = loops->compileTiles({tiles[*place % tiles.size()]});
     return one.front() ? Result<std::shared_ptr<const CudaRun>>(one.front()) : separate();
   }
   // What was found before. The source has all that counts but the machine.
-  const std::string key = "product 1\n" + loops->machine() + "\n" + first->source;
+  const std::string key = "product 2\n" + loops->machine() + "\n" + first->source;
   const std::optional<std::string> known = codeCache().find(key);
   if (known == kSeparate) return separate();
   const auto found = std::find_if(tiles.begin(), tiles.end(), [&](const auto& t) { return t.describe() == known; });
@@ -155,7 +178,7 @@ Result<std::shared_ptr<const CudaRun>> makeCudaProduct(const Graph& graph, at::T
   if (places.empty()) return apart;
   const Result<std::vector<double>> times = timeRuns(runs, inputs);
   if (!times) return apart;
-  sayTimes(*first->kernels.front().product, tiles, places, *times);
+  sayTimes(first->kernels.front().product.value_or(codegen::ProductSize()), tiles, places, *times);
   const size_t best = static_cast<size_t>(std::min_element(times->begin(), times->end()) - times->begin());
   if (!isKnown) codeCache().store(key, best == 0 ? std::string(kSeparate) : tiles[places[best - 1]].describe());
   if (best == 0) return apart;

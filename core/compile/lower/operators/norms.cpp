@@ -99,11 +99,19 @@ struct Grouped {
   TensorId normalized, mean, rstd;
 };
 
+/// The channel at place k of a group's. `forChannels`: of the group that a channel belongs to.
+ExprId channelAt(Lowering& l, ExprId of, ExprId k, int64_t each, bool forChannels) {
+  loops::Simplifier& s = l.simplifier;
+  const ExprId group = forChannels ? s.floorDivide(of, l.integer(each)) : of;
+  return s.add(s.multiply(group, l.integer(each)), k);
+}
+
 /// Statistics of groups of channels, (batch, groups), of an x that is (batch, places …, channels) and lies so in
 /// memory. Vectors hold the channels of all groups. Each row of places has a mean of its own, and the squares of what
 /// its elements are off by: x is read from memory once. Then rows and channels of a group are joined, as Chan, Golub
-/// and LeVeque do (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979).
-Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each) {
+/// and LeVeque do (Updating Formulae and a Pairwise Algorithm for Computing Sample Variances, 1979). `forChannels`:
+/// each channel has those of its group, (batch, channels).
+Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each, bool forChannels) {
   Lowering& l = c.l;
   const DType d = c.type(x);
   std::vector<size_t> places;
@@ -120,15 +128,17 @@ Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each)
   });
   const TensorId spreads = l.reduce(ReduceKind::Sum, squares, places, false);
 
-  const Sizes grouped{c.sizes(x)[0], c.sizes(x)[1], l.integer(groups), l.integer(each)};
+  const Sizes grouped{c.sizes(x)[0], c.sizes(x)[1], l.integer(forChannels ? groups * each : groups), l.integer(each)};
   const std::array<size_t, 2> rows{1, 3};
   const ExprId count = l.simplifier.multiply(inRow, l.simplifier.multiply(grouped[1], grouped[3]));
   const auto divided = [=](Scalar s) { return s / counted(count, s); };
-  const TensorId mean =
-      mapped(l, l.reduce(ReduceKind::Sum, c.reshaped(sums, grouped), rows, false), 1, d, divided, "mean");
+  const TensorId sumsOfGroups = l.view(sums, grouped, [&l, each, forChannels](const Index& i) {
+    return Index{i[0], i[1], channelAt(l, i[2], i[3], each, forChannels)};
+  });
+  const TensorId mean = mapped(l, l.reduce(ReduceKind::Sum, sumsOfGroups, rows, false), 1, d, divided, "mean");
   const std::array parts{spreads, means, mean};
   const TensorId joined = l.define("spread", d, grouped, 4, parts, [=, &l](const Index& i) {
-    const Index row{i[0], i[1], l.simplifier.add(l.simplifier.multiply(i[2], l.integer(each)), i[3])};
+    const Index row{i[0], i[1], channelAt(l, i[2], i[3], each, forChannels)};
     const Scalar off = l.scalarAt(means, row) - l.scalarAt(mean, {i[0], i[2]});
     return (l.scalarAt(spreads, row) + counted(inRow, off) * off * off).id;
   });
@@ -136,7 +146,8 @@ Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each)
 }
 
 /// (batch, groups) as (batch, 1 …, channels), with a buffer, so that vectors read it as they read the channels.
-TensorId spreadOverChannels(Lowering& l, TensorId of, const Sizes& like, int64_t each) {
+/// `forChannels`: it is (batch, channels) already.
+TensorId spreadOverChannels(Lowering& l, TensorId of, const Sizes& like, int64_t each, bool forChannels) {
   Sizes sizes(like.size(), l.integer(1));
   sizes.front() = like.front();
   sizes.back() = like.back();
@@ -144,8 +155,9 @@ TensorId spreadOverChannels(Lowering& l, TensorId of, const Sizes& like, int64_t
                 .dtype = l[of].dtype,
                 .sizes = std::move(sizes),
                 .element =
-                    [&l, of, each](const Index& i) {
-                      return l.at(of, {i.front(), l.simplifier.floorDivide(i.back(), l.integer(each))});
+                    [&l, of, each, forChannels](const Index& i) {
+                      const ExprId last = forChannels ? i.back() : l.simplifier.floorDivide(i.back(), l.integer(each));
+                      return l.at(of, {i.front(), last});
                     },
                 .form = Tensor::Form::Repeated,
                 .cost = cheapCost + 1});
@@ -164,11 +176,19 @@ Grouped normalizedAlongChannels(Call& c, TensorId image, int64_t groups, int64_t
   const TensorId x = c.permuted(image, order);
   l.repeat(x);
   const Sizes sizes = c.sizes(x);
-  const Statistics s = statisticsOfGroups(c, x, groups, each);
-  const TensorId centre = spreadOverChannels(l, s.mean, sizes, each);
+  // A kernel less to wait for: each channel joins what its group has.
+  const bool forChannels = l.machine.isGpu;
+  const Statistics s = statisticsOfGroups(c, x, groups, each, forChannels);
+  const TensorId centre = spreadOverChannels(l, s.mean, sizes, each, forChannels);
   const TensorId rstd = inverseDeviation(l, s.variance, eps);
-  const TensorId y = centred(l, x, centre, spreadOverChannels(l, rstd, sizes, each), l[image].dtype);
-  return {c.permuted(y, back), s.mean, rstd};
+  const TensorId y = centred(l, x, centre, spreadOverChannels(l, rstd, sizes, each, forChannels), l[image].dtype);
+  const auto ofGroups = [&](TensorId t) {
+    if (!forChannels) return t;
+    return l.view(t, {sizes[0], l.integer(groups)}, [&l, each](const Index& i) {
+      return Index{i[0], l.simplifier.multiply(i[1], l.integer(each))};
+    });
+  };
+  return {c.permuted(y, back), ofGroups(s.mean), ofGroups(rstd)};
 }
 
 Grouped normalizedInGroups(Call& c, TensorId x, int64_t groups, double eps) {
@@ -176,8 +196,10 @@ Grouped normalizedInGroups(Call& c, TensorId x, int64_t groups, double eps) {
   const Sizes sizes = c.sizes(x);
   const auto channels = l.findNumber(sizes[1]);
   if (!channels || groups < 1 || *channels % groups != 0) c.refuse("the number of channels is not known");
-  if (l[x].fastest == 1 && sizes.size() >= 4) return normalizedAlongChannels(c, x, groups, *channels / groups, eps);
-  Sizes apart{sizes[0], l.integer(groups), l.integer(*channels / groups)};
+  const int64_t each = *channels / groups;
+  if (l[x].fastest == 1 && sizes.size() >= 4 && each < l.machine.channelsTogether)
+    return normalizedAlongChannels(c, x, groups, each, eps);
+  Sizes apart{sizes[0], l.integer(groups), l.integer(each)};
   apart.insert(apart.end(), sizes.begin() + 2, sizes.end());
   l.share(x);
   const TensorId grouped = c.reshaped(x, apart);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <map>
 
 #include "core/compile/lower/call.h"
 
@@ -121,6 +123,61 @@ void lowerMatmul(Call& c) {
   c.result(productOf(c, x, y, batchOf(c, x, y)));
 }
 
+/// einsum of two operands: what is in neither's result is summed up.
+void lowerEinsum(Call& c) {
+  std::string text(c.text("equation"));
+  std::erase_if(text, [](unsigned char x) { return std::isspace(x) != 0; });
+  const std::vector<TensorId> operands = c.tensors("tensors");
+  if (operands.size() != 2) c.refuse("tensors", "are not two");
+  const size_t arrow = text.find("->"), comma = text.find(',');
+  if (comma == std::string::npos || comma >= arrow) c.refuse("equation", "names other than two operands");
+  const std::array<std::string, 2> names{
+      text.substr(0, comma), text.substr(comma + 1, arrow == std::string::npos ? arrow : arrow - comma - 1)};
+  std::map<char, ExprId> sizes;
+  std::map<char, int> uses;
+  for (size_t k = 0; k < 2; ++k) {
+    if (c.rank(operands[k]) != names[k].size()) c.refuse("equation", "does not name each dimension by one letter");
+    for (size_t d = 0; d < names[k].size(); ++d) {
+      const char name = names[k][d];
+      if (!std::isalpha(static_cast<unsigned char>(name))) c.refuse("equation", "holds other than letters");
+      if (names[k].find(name) != d) c.refuse("equation", "names two dimensions of an operand alike");
+      const ExprId size = c.sizes(operands[k])[d];
+      if (sizes.try_emplace(name, size).first->second != size)
+        c.refuse("nothing says whether the operands' sizes are equal");
+      ++uses[name];
+    }
+  }
+  std::string kept = arrow == std::string::npos ? "" : text.substr(arrow + 2);
+  if (arrow == std::string::npos)
+    for (const auto& [name, count] : uses)
+      if (count == 1) kept += name;
+  for (size_t d = 0; d < kept.size(); ++d)
+    if (!uses.contains(kept[d]) || kept.find(kept[d]) != d) c.refuse("equation", "has no such result");
+  std::string all = kept;
+  for (const auto& [name, count] : uses)
+    if (kept.find(name) == std::string::npos) all += name;
+  if (all.size() == kept.size()) c.refuse("equation", "sums up nothing");
+  Lowering& l = c.l;
+  const DType d = c.type(operands[0]);
+  if (!isFloatingPoint(d) || c.type(operands[1]) != d)
+    c.refuse("its operands have no dtype of floating numbers in common");
+  c.traits.multiplied = {1};
+  Sizes each;
+  for (const char name : all) each.push_back(sizes.at(name));
+  for (const TensorId t : operands) l.repeat(t);
+  const auto at = [&l, all](TensorId t, const std::string& names, const Index& i) {
+    Index index;
+    for (const char name : names) index.push_back(i[all.find(name)]);
+    return l.scalarAt(t, index);
+  };
+  const TensorId terms = l.define(c.name(), d, each, 2, operands, [at, operands, names](const Index& i) {
+    return (at(operands[0], names[0], i) * at(operands[1], names[1], i)).id;
+  });
+  std::vector<size_t> summed;
+  for (size_t k = kept.size(); k < all.size(); ++k) summed.push_back(k);
+  c.result(l.reduce(ReduceKind::Sum, terms, summed, false));
+}
+
 TensorId linearOf(Call& c, std::string_view input) {
   const TensorId x = c.tensor(input), w = c.tensor("weight");
   requireRank(c, w, 2, "weight");
@@ -160,6 +217,7 @@ std::vector<Entry> productOperators() {
       {"aten.addmm.default", Kind::Product, [](Call& c) { lowerProduct(c, "mat1", "mat2", 2, true); }},
       {"aten.baddbmm.default", Kind::Product, [](Call& c) { lowerProduct(c, "batch1", "batch2", 3, true); }},
       {"aten.matmul.default", Kind::Product, lowerMatmul},
+      {"aten.einsum.default", Kind::Product, lowerEinsum},
       {"aten.linear.default", Kind::Product, [](Call& c) { c.result(linearOf(c, "input")); }},
       {"graft.linear.default", Kind::Product, lowerOwnLinear},
   };

@@ -370,6 +370,52 @@ void lowerDiff(Call& c) {
   }));
 }
 
+/// A convolution of as many groups as channels: each channel has windows and weights of its own. Others multiply
+/// matrices, and are left to libraries. `isOwn`: graft::conv_bias_add_relu.
+void lowerDepthwise(Call& c, bool isOwn) {
+  Lowering& l = c.l;
+  const std::string_view input = isOwn ? "x" : "input";
+  const TensorId x = c.tensor(input), weight = c.tensor("weight");
+  const size_t rank = c.rank(weight);
+  if (rank < 3 || c.rank(x) != rank) c.refuse(input, "has another number of dimensions");
+  const auto channels = l.findNumber(c.sizes(x)[1]);
+  if (!channels || c.integer("groups") != *channels || l.findNumber(c.sizes(weight)[0]) != channels ||
+      !l.isOne(c.sizes(weight)[1]))
+    c.refuse("groups", "are not as many as channels");
+  const DType d = c.floatingType();
+  if (c.type(x) != d || c.type(weight) != d) c.refuse("weight", "has another dtype");
+  if (isOwn && c.has("residual")) c.refuse("residual", "is added by the operator's own kernels");
+  Window w;
+  for (size_t k = 2; k < rank; ++k) w.kernel.push_back(c.known(c.sizes(weight)[k], "weight"));
+  const size_t n = rank - 2;
+  w.stride = perDim(c, "stride", n, 1);
+  w.padding = perDim(c, "padding", n, 0);
+  w.dilation = perDim(c, "dilation", n, 1);
+  c.traits.repeatsReads = true;
+  l.repeat(x);
+  l.repeat(weight);
+  TensorId y = c.combined(ReduceKind::Sum, d, c.resultOfRank(rank), c.constants(w.kernel),
+                          [&l, x, weight, w](const Index& i, const Index& offsets) {
+                            Index tap{i[1], l.integer(0)};
+                            tap.insert(tap.end(), offsets.begin(), offsets.end());
+                            return guarded(
+                                l, x, i, windowPlaces(l, w, i, offsets), l.pool().number(computeType(l[x].dtype), 0.0),
+                                [&](ExprId element) { return (l.scalar(element) * l.scalarAt(weight, tap)).id; });
+                          });
+  const auto pointwise = [&](std::span<const TensorId> operands, auto f) {
+    return c.pointwise(operands, Sizes(c.sizes(y)), d, d, 1, f);
+  };
+  if (c.has("bias")) {
+    Sizes laid(rank - 1, l.integer(1));
+    laid[0] = c.sizes(x)[1];
+    y = pointwise(std::array{y, c.reshaped(c.tensor("bias"), laid)},
+                  [](std::span<const Scalar> v) { return v[0] + v[1]; });
+  }
+  if (isOwn && c.flag("relu"))
+    y = pointwise(std::array{y}, [](std::span<const Scalar> v) { return maximum(v[0], 0.0); });
+  c.result(y);
+}
+
 }  // namespace
 
 std::vector<Entry> windowOperators() {
@@ -379,6 +425,7 @@ std::vector<Entry> windowOperators() {
   };
   for (size_t n = 1; n <= 3; ++n) {
     const std::string dims = std::to_string(n) + "d";
+    window("conv" + dims + ".default", [](Call& c) { lowerDepthwise(c, false); });
     window("max_pool" + dims + ".default", [n](Call& c) { lowerMaxPool(c, n); });
     window("max_pool" + dims + "_with_indices.default", [n](Call& c) { lowerMaxPool(c, n); });
     window("avg_pool" + dims + ".default", [n](Call& c) { lowerAveragePool(c, n); });
@@ -386,6 +433,7 @@ std::vector<Entry> windowOperators() {
     if (n > 1) window("_adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
     window("adaptive_max_pool" + dims + ".default", [n](Call& c) { lowerAdaptiveMaxPool(c, n); });
   }
+  out.push_back({"graft.conv_bias_add_relu.default", Kind::Window, [](Call& c) { lowerDepthwise(c, true); }});
   window("im2col.default", lowerColumns);
   window("col2im.default", lowerFold);
   window("diff.default", lowerDiff);

@@ -424,6 +424,21 @@ TEST_CASE("a matrix product stays alone where its tiles cannot hold what is behi
   CHECK(f->why == "matrix products of f32 are left to libraries");
 }
 
+TEST_CASE("on a GPU, what a library does in several kernels is a kernel without a neighbour") {
+  const Graph g = graphOf(R"(graph g {
+    input %q : f16[2,4,32,64]
+    input %k : f16[2,4,64,32]
+    input %w : f16[64,32]
+    %m = aten.matmul.default(%q, %k) : f16[2,4,32,32]
+    %p = aten.matmul.default(%q, %w) : f16[2,4,32,32]
+    return %m, %p
+  })");
+  CHECK(groupsOf(g).empty());
+  FusionOptions options;
+  planForGpu(options);
+  CHECK(groupsOf(g, options) == std::vector<Names>{{"m"}});
+}
+
 TEST_CASE("a gated product takes one of two, and pointwise groups come first") {
   const Graph g = graphOf(R"(graph g {
   input %x : f16[64,256]

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -150,15 +151,19 @@ Status completeTypes(Graph& g, const TensorSet& inputs) {
   return done();
 }
 
-std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes) {
-  const auto expected = runInTorch(g, inputs);
-  if (!expected) return "LibTorch refuses it: " + expected.error().message;
+namespace {
+
+/// Of what runs on one machine. Programs in `seen` are known.
+std::string compareFor(const lower::Machine& machine, const Graph& g, const TensorSet& inputs,
+                       const std::map<std::string, int64_t>& sizes, const TensorSet& expected,
+                       std::set<std::string>& seen) {
   std::vector<std::vector<int64_t>> strides;
   for (const c10::IValue& v : valuesOf(inputs))
     if (v.isTensor()) strides.push_back(v.toTensor().strides().vec());
-  const auto lowered = lower::lower(g, strides);
+  const auto lowered = lower::lower(g, strides, machine);
   if (!lowered) return "it is not lowered: " + lowered.error().message;
   const std::string text = loops::printProgram(*lowered);
+  if (!seen.insert(text).second) return {};
   if (const Status s = loops::verify(*lowered); !s) return "the program is refused: " + s.error().message + "\n" + text;
   const auto parsed = loops::parseProgram(text);
   if (!parsed) return "the program is not read back: " + parsed.error().format() + "\n" + text;
@@ -179,7 +184,7 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
     for (const c10::IValue& v : valuesOf(inputs))
       if (v.isTensor()) memory.push_back(memoryOf(v.toTensor()));
     std::vector<c10::IValue> outputs;
-    for (const c10::IValue& v : valuesOf(*expected)) {
+    for (const c10::IValue& v : valuesOf(expected)) {
       const at::Tensor& like = v.toTensor();
       // Filled with what no kernel writes by chance.
       const at::Tensor out = at::full(like.sizes(), 77, like.options().memory_format(c10::nullopt));
@@ -188,11 +193,22 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
     }
     if (const Status s = runner.run(*lowered, values, memory); !s)
       return fmt::format("{} stops: {}\n{}", runner.name, s.error().message, text);
-    for (const Difference& d : compareElements(*expected, tensorSet(outputs), wide ? &*wide : nullptr))
+    for (const Difference& d : compareElements(expected, tensorSet(outputs), wide ? &*wide : nullptr))
       if (!d.passed)
         return fmt::format("{}: output {} ({}): {} at {}: expected {}, got {} (max abs {})\n{}", runner.name, d.name,
                            d.type, d.why, d.element, d.expected, d.actual, d.maxAbs, text);
   }
+  return {};
+}
+
+}  // namespace
+
+std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes) {
+  const auto expected = runInTorch(g, inputs);
+  if (!expected) return "LibTorch refuses it: " + expected.error().message;
+  std::set<std::string> seen;
+  for (const lower::Machine& machine : {lower::Machine(), lower::kGpuWithClusters})
+    if (std::string wrong = compareFor(machine, g, inputs, sizes, *expected, seen); !wrong.empty()) return wrong;
   return {};
 }
 
