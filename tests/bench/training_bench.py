@@ -102,7 +102,7 @@ class Steps:
             sys.path.insert(0, str(HERE.parents[2] / "resources/python"))
             import graft_fx
 
-            self.backend = graft_fx.backend(training=True, graft=program, decompose="inductor" if way == "graft-inductor" else None)
+            self.backend = graft_fx.backend(training=True, graft=program, fuse=True, decompose="inductor" if way == "graft-inductor" else None)
             self.call = torch.compile(self.model, backend=self.backend)
 
     def __call__(self):

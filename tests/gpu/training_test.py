@@ -71,7 +71,7 @@ class Training(unittest.TestCase):
         torch.manual_seed(0)
         first = make().cuda().train()
         nets = first, copy.deepcopy(first)
-        self.backend = graft_fx.backend(training=True, graft=PROGRAM, library=LIBRARY, **options)
+        self.backend = graft_fx.backend(training=True, graft=PROGRAM, library=LIBRARY, **{"fuse": True} | options)
         out = []
         for net, call in zip(nets, (torch.compile(nets[0], backend=self.backend), nets[1])):
             torch.manual_seed(1)
@@ -243,7 +243,7 @@ class Training(unittest.TestCase):
         torch.manual_seed(0)
         net = Net().cuda().double().train()
         eager = copy.deepcopy(net)
-        call = torch.compile(net, backend=graft_fx.backend(training=True, graft=PROGRAM, library=LIBRARY))
+        call = torch.compile(net, backend=graft_fx.backend(training=True, graft=PROGRAM, library=LIBRARY, fuse=True))
         for i in range(3):
             for model, run in ((net, call), (eager, eager)):
                 model.zero_grad()

@@ -57,9 +57,12 @@ class Half:
                 return self.plain(arguments)
             self.run = self.plain
             devices = {v.device for v in arguments if isinstance(v, torch.Tensor)}
-            if self.backend.fuse and len(devices) == 1 and next(iter(devices)).type in ("cpu", "cuda"):
+            if len(devices) == 1 and self.may_fuse(next(iter(devices)).type):
                 self.run = self.chosen(list(arguments), devices.pop())
         return self.run(arguments)
+
+    def may_fuse(self, device):
+        return device in ("cpu", "cuda") and (device == "cpu" if self.backend.fuse is None else self.backend.fuse)
 
     def chosen(self, arguments, device):
         """What runs from the first call on. It draws no random numbers that the model would miss."""
