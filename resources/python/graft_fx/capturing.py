@@ -145,7 +145,8 @@ def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), 
     A graph that needs gradients is left alone, unless `training=True`: then the step is parted into forward and backward pass within
     `memory` of what eager keeps between them, `recompute` names modules whose values are computed again, and `decompose` is that of
     capture(). With `fuse`, each half gets the kernels that Graft generates for it, where they are right and faster: `budget` is how many
-    seconds to look for them on a CPU, as for the recipes without rules. None: on a CPU alone. With `graphs`, each half is kept as a CUDA graph on a GPU.
+    seconds to look for them on a CPU, as for the recipes without rules. None: on a CPU alone.
+    With `graphs`, each half is kept as a CUDA graph on a GPU.
     """
     return Backend(str(rules) if rules is not None else None, recipe, graft, library, verify, strict, libraries, training=training,
                    memory=memory, recompute=recompute, decompose=decompose, fuse=fuse, graphs=graphs, budget=budget)
