@@ -11,6 +11,7 @@
 #include "kernels/cpu/packed_linear.h"
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/cpu/support.h"
+#include "kernels/library/kept_memory.h"
 #include "kernels/ops/activation.h"
 
 namespace graft::ops {
@@ -103,6 +104,7 @@ bool commutesWithRounding(Activation activation) {
 at::Tensor convForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                        const OptionalTensor& residual, const ConvArgs& conv, Activation activation, double alpha,
                        double beta) {
+  const KeptMemory kept;
   const at::MemoryFormat format = convFormat(x, weight);
   at::DimVector shape;
   for (const c10::SymInt& size : convShape("conv_activation", x, weight, conv.stride, conv.padding, conv.dilation))

@@ -9,6 +9,7 @@
 
 #include "kernels/cpu/packed_weights.h"
 #include "kernels/cpu/support.h"
+#include "kernels/library/kept_memory.h"
 
 namespace graft::ops {
 namespace {
@@ -116,6 +117,7 @@ void linearInPieces(const LinearArgs& args, const at::Tensor& x, const at::Tenso
 
 at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                          Activation activation, const OptionalTensor& residual) {
+  const KeptMemory kept;
   const bool wide = x.scalar_type() == at::kFloat;
   const at::Tensor input = dense(wide ? x : x.to(at::kFloat));
   at::DimVector shape(x.sizes());
@@ -166,6 +168,7 @@ at::Tensor linearForward(const at::Tensor& x, const at::Tensor& weight, const Op
 }
 
 at::Tensor batchedLinearForward(const at::Tensor& x, const at::Tensor& weight) {
+  const KeptMemory kept;
   const int64_t rows = x.size(-2);
   if (rows > kFewRows || x.numel() == 0 || !mayPack(weight)) return {};
   const at::Tensor packed = batchedPanels(weight);

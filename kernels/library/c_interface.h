@@ -17,5 +17,9 @@ GRAFT_OPS_API const char* graft_ops_cuda_status();
 GRAFT_OPS_API void graft_ops_forget_weights();
 // The size of those copies in bytes.
 GRAFT_OPS_API int64_t graft_ops_packed_bytes();
+// Frees the memory that is kept between calls (see library/kept_memory.h).
+GRAFT_OPS_API void graft_ops_free_kept_memory();
+// The size of that memory in bytes.
+GRAFT_OPS_API int64_t graft_ops_kept_bytes();
 // The instruction set of the CPU loops: "avx512", "avx2" or "base". GRAFT_OPS_CPU=... in the environment lowers it.
 GRAFT_OPS_API const char* graft_ops_cpu_capability();

@@ -1,5 +1,6 @@
 // graft::generated
 #include "kernels/generated/group.h"
+#include "kernels/library/kept_memory.h"
 #include "kernels/ops/operator.h"
 
 namespace graft::ops {
@@ -17,6 +18,7 @@ std::vector<at::Tensor> composite(at::TensorList inputs, std::string_view progra
 }
 
 std::vector<at::Tensor> run(at::TensorList inputs, std::string_view program, at::IntArrayRef sizes) {
+  const KeptMemory kept;
   return Group::of(program)->run(inputs, sizes);
 }
 
