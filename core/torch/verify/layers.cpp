@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "core/torch/run/patient_threads.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verification.h"
 #include "core/torch/verify/program_set.h"
@@ -112,6 +113,7 @@ Result<std::vector<LayerDifference>> compareLayers(const Graph& original, const 
                                                    const TensorSet& inputs,
                                                    const std::vector<std::pair<std::string, std::string>>& renamed,
                                                    const Job& job) {
+  const PatientThreads patient;
   auto programs = buildVerificationPrograms(original, rewritten, inputs);
   if (!programs) return programs.error();
   auto a = observeAll(programs->original, inputs);

@@ -13,6 +13,7 @@
 
 #include "core/ir/subgraph.h"
 #include "core/text/text.h"
+#include "core/torch/run/patient_threads.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/index_guard.h"
@@ -530,6 +531,7 @@ class TorchRewriteCheck : public RewriteCheck {
       verification.inputShapes.push_back((i < sides.inputNames.size() ? sides.inputNames[i] + " " : "") + shapes[i]);
   }
 
+  const PatientThreads patient_;
   const TensorSet inputs_;
   const Job job_;
   const std::string folder_;                         // where failing inputs go

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "core/torch/run/patient_threads.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/index_guard.h"
@@ -114,6 +115,7 @@ TensorSet inFewRows(VerificationPrograms& programs, const Graph& original, const
 
 Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
                                    const Job& job) {
+  const PatientThreads patient;
   auto programs = programsFor(original, rewritten, inputs, job);
   if (!programs) return programs.error();
   Verification verification;
