@@ -58,7 +58,7 @@ small = call(4); place = small.data_ptr(); large = [call(6), call(6)]
 del small, large  # 16 MB
 print(round(kept()), end=" ")
 print(call(4).data_ptr() == place)
-""", GRAFT_OPS_KEEP_MB="12")
+""", GRAFT_OPS_KEEP_MB="13")
         self.assertEqual((after, place), ("12", "False"))
 
     def test_larger_tensors_than_the_limit_are_not_kept(self):
