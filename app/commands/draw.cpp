@@ -16,9 +16,9 @@ namespace graft::cli {
 namespace {
 
 struct DrawFlags : Common {
-  std::string model, output, other, theme = "light", numbers;
+  std::string model, output, other, theme = "light", flow = "down", numbers;
   int depth = 1;
-  bool all = false;
+  bool all = false, deadEnds = false;
 };
 
 /// Shapes on the edges come from a run on the given inputs where the file has none.
@@ -35,6 +35,8 @@ Status draw(const DrawFlags& o) {
   if (!g) return g.error();
   DrawOptions options;
   options.depth = o.all ? -1 : o.depth;
+  options.flow = o.flow == "right" ? Flow::Right : Flow::Down;
+  options.foldDeadEnds = !o.deadEnds;
   options.theme = o.theme == "dark" ? Theme::Dark : Theme::Light;
   if (!o.numbers.empty()) {
     std::ifstream in(o.numbers, std::ios::binary);
@@ -75,6 +77,12 @@ void addDraw(CLI::App& app, Run& run) {
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
   c->add_flag("--all", o->all, "Collapse nothing");
+  c->add_flag("--dead-ends", o->deadEnds,
+              "Draw every operator that depends on weights alone or whose results nothing uses, instead of one box for "
+              "several");
+  c->add_option("--flow", o->flow, "Which way the drawing runs: down or right")
+      ->check(CLI::IsMember({"down", "right"}))
+      ->capture_default_str();
   c->add_option("--diff", o->other, "The rewritten model: draw both, with what was removed, added and changed")
       ->type_name("OTHER");
   c->add_option("--numbers", o->numbers,

@@ -4,6 +4,7 @@
 
 const BOX = 0, IN = 1, OUT = 2, DUMMY = 3;
 const MARGIN = 14, HEADER = 26;
+const SHAPE = 1.4;  // the width in heights that columns aim at
 
 /** The positions nearest to the wishes that keep the gaps: pool adjacent violators. */
 function project(positions, weights, gaps) {
@@ -26,10 +27,11 @@ function project(positions, weights, gaps) {
     for (let k = 0; k < counts[p]; ++k, ++i) positions[i] = sums[p] / pooled[p] + shifts[i];
 }
 
-/** The items of one container. `sizeOf(box)` gives {w, h} and, of an open one, its level. */
+/** The items of one container. `sizeOf(box)` gives {w, h} and, of an open one, its level. `shape`: of columns; 0: none. */
 class PlacedLevel {
-  constructor(plan, sizeOf, columns) {
+  constructor(plan, sizeOf, shape, labelLength) {
     this.plan = plan;
+    this.labelLength = labelLength;
     const n = plan.items.length;
     this.kind = plan.items.map((item) => item[0]);
     this.w = new Float64Array(n);
@@ -61,7 +63,7 @@ class PlacedLevel {
     this.placeY();
     this.attach();
     this.route();
-    if (columns) this.breakIntoColumns();
+    if (shape) this.breakIntoColumns(shape);
   }
 
   /** Where an open container lets the value through, from its middle; null of a closed one. */
@@ -219,6 +221,12 @@ class PlacedLevel {
       const dx = Math.abs(this.x[s.from] + s.fromOffset - this.x[s.to] - s.toOffset), l = this.layer[s.from];
       widest[l] = Math.max(widest[l], dx);
     }
+    const longest = new Float64Array(layers.length);  // the label that takes the most of the way to the next layer
+    for (const edge of this.edges) {
+      const first = edge.chain[edge.reversed ? edge.chain.length - 1 : 0];
+      if (edge.far || this.kind[first] !== BOX || this.inner[first]) continue;
+      longest[this.layer[first]] = Math.max(longest[this.layer[first]], this.labelLength(edge.value));
+    }
     this.top = new Float64Array(layers.length);
     this.bottom = new Float64Array(layers.length);
     let y = 0;
@@ -227,7 +235,7 @@ class PlacedLevel {
       this.top[l] = y;
       this.bottom[l] = y + tallest;
       for (const item of layer) this.y[item] = y + (tallest - this.h[item]) / 2;
-      const base = layer.some((item) => this.kind[item] === BOX) ? 30 : 12;
+      const base = Math.max(layer.some((item) => this.kind[item] === BOX) ? 30 : 12, longest[l]);
       y = this.bottom[l] + Math.min(base + 44, base + widest[l] * 0.06);
     });
     this.height = layers.length ? this.bottom[layers.length - 1] : 0;
@@ -300,10 +308,10 @@ class PlacedLevel {
   }
 
   /** What is much taller than wide goes on in another column. */
-  breakIntoColumns() {
+  breakIntoColumns(shape) {
     const {layers} = this.plan, {top, bottom, height} = this;
-    if (height < 2000 || height < 2.5 * this.width || layers.length < 4) return;
-    const most = height / Math.max(2, Math.round(Math.sqrt(1.4 * height / (this.width + 48))));
+    if (height < 2000 || height * shape < 3.5 * this.width || layers.length < 4) return;
+    const most = height / Math.max(2, Math.round(Math.sqrt(shape * height / (this.width + 48))));
     const keyOf = (item, value) => `${item} ${value}`;
     const over = layers.map(() => new Map());
     for (const edge of this.edges) {
@@ -385,25 +393,36 @@ class PlacedLevel {
   }
 }
 
-/** All boxes of a graph: x, y, w, h by box, NaN where one is not shown; `ways`: edges as stops. */
-function layOut(graph, isOpen, columns = true) {
+/**
+ * All boxes of a graph: x, y, w, h by box, NaN where one is not shown; `ways`: edges as stops. A drawing that runs to the
+ * right is one that runs down with x and y exchanged.
+ */
+function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = () => 0} = {}) {
   const {boxes} = graph, placed = new Map();
   const isShown = boxes.map(() => false);
   boxes.forEach((box, i) => { isShown[i] = box.parent < 0 || (isShown[box.parent] && isOpen(box.parent)); });
   const sizeOf = (i) => {
     const level = isShown[i] && isOpen(i) ? placed.get(i) : null;
-    return level ? {w: level.outerWidth, h: level.outerHeight, level} : {w: boxes[i].w, h: boxes[i].h};
+    if (level) return {w: level.outerWidth, h: level.outerHeight, level};
+    return toRight ? {w: boxes[i].h, h: boxes[i].w} : {w: boxes[i].w, h: boxes[i].h};
   };
   for (let k = graph.levels.length - 1; k >= 0; --k) {
     const plan = graph.levels[k], b = plan.box;
     if (b >= 0 && !(isShown[b] && isOpen(b))) continue;
-    const level = new PlacedLevel(plan, sizeOf, columns);
-    level.left = MARGIN;
-    level.topOffset = b < 0 ? MARGIN : HEADER + 4;
-    const inner = level.width + 2 * MARGIN, least = b < 0 ? 0 : boxes[b].headWidth;
-    if (inner < least) level.left += (least - inner) / 2;
-    level.outerWidth = Math.max(inner, least);
+    const level = new PlacedLevel(plan, sizeOf, !columns ? 0 : toRight ? 1 / SHAPE : SHAPE, labelLength);
+    const header = b < 0 ? MARGIN : HEADER + 4, least = b < 0 ? 0 : boxes[b].headWidth;
+    level.left = toRight ? header : MARGIN;
+    level.topOffset = toRight ? MARGIN : header;
+    level.outerWidth = level.left + level.width + MARGIN;
     level.outerHeight = level.topOffset + level.height + (level.ports[OUT].size === 0 ? MARGIN : 2);
+    const missing = least - (toRight ? level.outerHeight : level.outerWidth);
+    if (missing > 0 && toRight) {
+      level.topOffset += missing / 2;
+      level.outerHeight = least;
+    } else if (missing > 0) {
+      level.left += missing / 2;
+      level.outerWidth = least;
+    }
     placed.set(b, level);
   }
   const result = {rects: boxes.map(() => null), ways: [], width: 0, height: 0, depth: new Array(boxes.length).fill(0)};
@@ -435,7 +454,10 @@ function layOut(graph, isOpen, columns = true) {
     }
   };
   walk(-1, 0, 0, 0);
-  return result;
+  if (!toRight) return result;
+  const turned = (r) => r && {x: r.y, y: r.x, w: r.h, h: r.w, open: r.open};
+  const ways = result.ways.map((way) => ({...way, stops: way.stops.map(([x, y]) => [y, x])}));
+  return {...result, rects: result.rects.map(turned), ways, width: result.height, height: result.width};
 }
 
 if (typeof module !== 'undefined') module.exports = {layOut, project};

@@ -7,10 +7,12 @@ const data = JSON.parse(document.getElementById('graft-data').textContent);
 const byId = (id) => document.getElementById(id);
 const FONT = 'Inter, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
 const SMALLEST = 9;     // pixels: nobody reads smaller letters
+const LABEL = `400 10px ${FONT}`;
 const ADDED = 2, REMOVED = 1;
 let colours = data.colours[data.theme];
 let numbers = null;     // what nodes are coloured by
 let panes = [];
+let toRight = Boolean(data.toRight);
 
 // --- words -----------------------------------------------------------------------------------------------------------
 
@@ -45,6 +47,12 @@ function fitted(font, text, room) {
   }
   if (before >= 3) return `${text.slice(0, before)}…`;
   return fits >= 3 ? text.slice(0, fits) : '';
+}
+
+/** Of the way to the next layer, in a drawing that runs to the right. */
+function labelLength(graph, value) {
+  const text = toRight ? graph.labels[value] : '';
+  return text ? Math.min(150, widthOf(LABEL, text) + 22) : 0;
 }
 
 function figure(value) {
@@ -91,9 +99,28 @@ class Pane {
 
   layOut() {
     const start = performance.now();
-    this.layout = layOut(this.graph, (box) => this.open.has(box));
+    this.layout = layOut(this.graph, (box) => this.open.has(box),
+                         {toRight, labelLength: (value) => labelLength(this.graph, value)});
     this.layoutMs = performance.now() - start;
+    this.placeLabels();
     this.restyle();
+  }
+
+  /** Shape and dtype of each value once, beside the edge where it leaves its box; equal ones of a box once. */
+  placeLabels() {
+    const seen = new Set(), of = new Map();
+    this.labels = [];
+    for (const {value, stops, from, isStart} of this.layout.ways) {
+      const text = this.graph.labels[value];
+      if (!text || !isStart || from < 0 || seen.has(value)) continue;
+      seen.add(value);
+      const own = of.get(from) || [], [x, y] = stops[0];
+      if (own.includes(text)) continue;
+      const shift = this.graph.boxes[from].repeat ? 5 : 0;
+      this.labels.push(toRight ? {text, x: x + 7 + shift, y: y - 4 + 12 * own.length}
+                               : {text, x: x + 5 + own.reduce((sum, other) => sum + widthOf(LABEL, other) + 10, 0), y: y + 12 + shift});
+      of.set(from, [...own, text]);
+    }
   }
 
   // What is painted, in runs of neighbours that have one path each: a frame is a few hundred calls.
@@ -139,8 +166,8 @@ class Pane {
         trace(run.lines, way.stops);
         if (way.to >= 0) arrow(run.arrows, way.stops);
         for (const [x, y] of way.stops) {
-          run.left = Math.min(run.left, x - 4);
-          run.right = Math.max(run.right, x + 4);
+          run.left = Math.min(run.left, x - (toRight ? 48 : 4));
+          run.right = Math.max(run.right, x + (toRight ? 48 : 4));
           run.top = Math.min(run.top, y - 48);
           run.bottom = Math.max(run.bottom, y + 48);
         }
@@ -208,9 +235,11 @@ class Pane {
   first() {
     this.fit();
     if (this.scale >= 0.45) return;
-    this.scale = Math.min(0.7, Math.max(0.45, (this.width - 24) / this.layout.width));
-    this.x = this.layout.width / 2 - this.width / this.scale / 2;
-    this.y = -10 / this.scale;
+    const {width, height} = this.layout;
+    const across = toRight ? (this.height - 24) / height : (this.width - 24) / width;
+    this.scale = Math.min(0.7, Math.max(0.45, across));
+    this.x = toRight ? -10 / this.scale : width / 2 - this.width / this.scale / 2;
+    this.y = toRight ? height / 2 - this.height / this.scale / 2 : -10 / this.scale;
     this.redraw();
   }
 
@@ -387,6 +416,13 @@ class Pane {
       if (s > 0.22) p.fill(run.arrows);
     }
     this.drawLit(p, s);
+    if (s > 0.75) {
+      p.font = LABEL;
+      p.textBaseline = 'alphabetic';
+      p.fillStyle = colours.dim;
+      for (const {text, x, y} of this.labels)
+        if (x < view.right && x + 200 > view.left && y > view.top && y < view.bottom + 12) p.fillText(text, x, y);
+    }
     for (const run of this.boxRuns) {
       if (!isSeen(run)) continue;
       for (const {shade, stack, round, plain} of run.paths.values()) {
@@ -565,7 +601,17 @@ class Pane {
   }
 }
 
+/** Of a drawing to the right as of one that runs down, with x and y exchanged. */
 function trace(path, stops) {
+  if (toRight) {
+    const turned = {moveTo: (x, y) => path.moveTo(y, x), lineTo: (x, y) => path.lineTo(y, x),
+                    bezierCurveTo: (a, b, c, d, x, y) => path.bezierCurveTo(b, a, d, c, y, x)};
+    return traceDown(turned, stops.map(([x, y]) => [y, x]));
+  }
+  return traceDown(path, stops);
+}
+
+function traceDown(path, stops) {
   let [ax, ay] = stops[0], heading = 1;
   path.moveTo(ax, ay);
   for (let i = 1; i < stops.length; ++i) {
@@ -589,8 +635,13 @@ function trace(path, stops) {
 function arrow(path, stops) {
   const [x, y] = stops[stops.length - 1];
   path.moveTo(x, y);
-  path.lineTo(x - 3.2, y - 6);
-  path.lineTo(x + 3.2, y - 6);
+  if (toRight) {
+    path.lineTo(x - 6, y - 3.2);
+    path.lineTo(x - 6, y + 3.2);
+  } else {
+    path.lineTo(x - 3.2, y - 6);
+    path.lineTo(x + 3.2, y - 6);
+  }
   path.closePath();
 }
 
@@ -648,7 +699,7 @@ function tell(pane, i) {
   row('weights', (box.chips || []).join(', '));
   row('result', (box.types || []).filter(Boolean).join(', '));
   row('source', box.source);
-  if (box.repeat) row('equal blocks', `${box.repeat}, drawn once`);
+  if (box.repeat) row(box.fold || 'equal blocks', `${box.repeat}, drawn ${box.fold ? 'as one' : 'once'}`);
   if (pane.values && pane.values[i] !== undefined) row(numbers.title, `${figure(pane.values[i])} ${numbers.unit}`);
   row('change', ['', 'removed', 'added', 'changed'][pane.changeIn(i)]);
 }
@@ -784,6 +835,13 @@ function legend() {
     for (const [kind, name] of [[REMOVED, '− removed'], [ADDED, '+ added'], [3, '~ changed']]) key(...colours.changes[kind], name);
 }
 
+function setFlow(isRight) {
+  toRight = isRight;
+  byId('panes').classList.toggle('stacked', isRight);  // beside each other across the way that they run
+  for (const pane of panes) pane.layOut();
+  for (const pane of panes) pane.first();
+}
+
 function setTheme(theme) {
   data.theme = theme;
   colours = data.colours[theme];
@@ -811,6 +869,9 @@ function start() {
   byId('out').addEventListener('click', () => panes.forEach((pane) => pane.zoom(0.8)));
   byId('next').addEventListener('click', () => nextChange(1));
   byId('previous').addEventListener('click', () => nextChange(-1));
+  byId('flow').value = toRight ? 'right' : 'down';
+  byId('flow').addEventListener('change', () => setFlow(byId('flow').value === 'right'));
+  byId('panes').classList.toggle('stacked', toRight);
   byId('theme').addEventListener('click', () => setTheme(data.theme === 'dark' ? 'light' : 'dark'));
   byId('load').addEventListener('click', () => byId('file').click());
   byId('file').addEventListener('change', (e) => { for (const file of e.target.files) takeFile(file); });

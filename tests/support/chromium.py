@@ -26,12 +26,12 @@ def find():
 
 class Chromium:
     @staticmethod
-    def start(width=1280, height=800, scale=1):
+    def start(width=1280, height=800, scale=1, flags=()):
         program = find()
-        return Chromium(program, width, height, scale) if program else None
+        return Chromium(program, width, height, scale, flags) if program else None
 
-    def __init__(self, program, width, height, scale):
-        self.folder = tempfile.TemporaryDirectory()
+    def __init__(self, program, width, height, scale, flags=()):
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # a process of it may still write
         to_browser, ours = os.pipe(), os.pipe()  # it reads from 3 and writes to 4
 
         def give():
@@ -45,7 +45,7 @@ class Chromium:
             [program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-background-networking", "--disable-component-update", "--disable-sync",
              f"--force-device-scale-factor={scale}", f"--window-size={width},{height}",
-             f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", "about:blank"],
+             f"--user-data-dir={self.folder.name}", "--remote-debugging-pipe", *flags, "about:blank"],
             pass_fds=(3, 4), preexec_fn=give, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_browser[0])
         os.close(ours[1])
@@ -99,8 +99,11 @@ class Chromium:
             return answer.get("result", {})
 
     def open(self, path):
+        self.go(pathlib.Path(path).resolve().as_uri())
+
+    def go(self, url):
         self.events.clear()
-        self.call("Page.navigate", url=pathlib.Path(path).resolve().as_uri())
+        self.call("Page.navigate", url=url)
         while not any(e.get("method") == "Page.loadEventFired" for e in self.events):
             self.events.append(self.read())
 

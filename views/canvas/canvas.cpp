@@ -9,6 +9,7 @@
 
 #include "views/canvas/canvas_frame.h"
 #include "views/canvas/canvas_paint.h"
+#include "views/canvas/hover_card.h"
 #include "views/canvas/overview.h"
 #include "views/document/async.h"
 #include "views/document/graph_decode.h"
@@ -33,6 +34,8 @@ Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme
   setAccessibleName(tr("Drawing of the model"));
   overview_ = new Overview(this);
   overview_->hide();
+  card_ = new HoverCard(this);
+  connect(this, &Canvas::viewChanged, card_, &QWidget::hide);
 }
 
 Canvas::~Canvas() { layoutToken_.cancel(); }
@@ -74,16 +77,20 @@ void Canvas::rebuildAnchored() {
 void Canvas::adoptViewOptions(const ViewOptions& options) {
   const auto same = [](const ViewOptions& a, const ViewOptions& b) {
     return a.depth == b.depth && a.opened == b.opened && a.closed == b.closed && a.unfolded == b.unfolded &&
-           a.columns == b.columns;
+           a.columns == b.columns && a.flow == b.flow && a.foldDeadEnds == b.foldDeadEnds;
   };
   if (same(options, options_)) return;
   options_ = options;
   if (graph_) rebuildAnchored();
 }
 
-void Canvas::setColumns(bool on) {
-  if (options_.columns == on) return;
-  options_.columns = on;
+void Canvas::setStyle(Flow flow, bool columns, bool foldsDeadEnds) {
+  if (options_.flow == flow && options_.columns == columns && options_.foldDeadEnds == foldsDeadEnds) return;
+  const bool turns = options_.flow != flow;
+  options_.flow = flow;
+  options_.columns = columns;
+  options_.foldDeadEnds = foldsDeadEnds;
+  if (turns) fitted_ = viewTouched_ = false;
   if (graph_) rebuildAnchored();
 }
 
@@ -97,6 +104,7 @@ void Canvas::setDepth(int depth) {
   options_.depth = depth;
   options_.opened.clear();
   options_.closed.clear();
+  options_.unfolded.clear();
   fitted_ = false;
   viewTouched_ = false;
   if (graph_) rebuild();
@@ -222,17 +230,26 @@ void Canvas::fit() {
   if (!scene_ || width() < 20) return;
   const QRectF b = scene_->bounds();
   const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
-  // A tall network is shown from its top at a legible size rather than as a thread.
+  // A long network is shown from its beginning at a legible size rather than as a thread.
   // A canvas that fits itself keeps its names legible; a drawing that is larger is dragged.
   scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
+  const bool isDown = options_.flow == Flow::Down;
   if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale)
-    scale_ = std::clamp((width() - 32) / b.width(), legibleScale, 0.9);
-  origin_.setX(b.center().x() - width() / scale_ / 2);
-  // Where not all of its width is in view, its first input or operator is.
-  if (const double seen = width() / scale_; !fitted_ && seen < b.width() && !scene_->view.roots.empty())
-    origin_.setX(std::clamp(scene_->rect(scene_->view.roots.front()).center().x() - seen / 2, b.left() - 8 / scale_,
-                            b.right() + 8 / scale_ - seen));
-  origin_.setY(whole >= scale_ - 1e-9 ? b.center().y() - height() / scale_ / 2 : b.top() - 8 / scale_);
+    scale_ = std::clamp(isDown ? (width() - 32) / b.width() : (height() - 32) / b.height(), legibleScale, 0.9);
+  const QSizeF seen = QSizeF(size()) / scale_;
+  const double edge = 8 / scale_;
+  const bool isWhole = whole >= scale_ - 1e-9;
+  QPointF at = b.center() - QPointF(seen.width(), seen.height()) / 2;
+  if (!isWhole) (isDown ? at.ry() : at.rx()) = (isDown ? b.top() : b.left()) - edge;
+  // Where not all of it is in view across its way, its first input or operator is.
+  if (!fitted_ && !scene_->view.roots.empty()) {
+    const QPointF first = scene_->rect(scene_->view.roots.front()).center();
+    if (isDown && seen.width() < b.width())
+      at.setX(std::clamp(first.x() - seen.width() / 2, b.left() - edge, b.right() + edge - seen.width()));
+    if (!isDown && seen.height() < b.height())
+      at.setY(std::clamp(first.y() - seen.height() / 2, b.top() - edge, b.bottom() + edge - seen.height()));
+  }
+  origin_ = at;
   fitted_ = true;
   invalidate();
   overview_->update();
@@ -303,9 +320,10 @@ bool Canvas::openTo(const QString& key) {
       const Box& standsFor = scene_->view.boxes[static_cast<size_t>(box)];
       if (standsFor.repeat > 1 && standsFor.key != path) changed |= options_.unfolded.insert(standsFor.key).second;
     }
-  // An input comes out of its bundle.
-  if (shown >= 0 && key.startsWith(QLatin1Char('<')))
-    if (const Box& box = scene_->view.boxes[static_cast<size_t>(shown)]; box.repeat > 1)
+  // An input comes out of its bundle, an operator out of its dead end.
+  if (shown >= 0)
+    if (const Box& box = scene_->view.boxes[static_cast<size_t>(shown)];
+        box.repeat > 1 && (key.startsWith(QLatin1Char('<')) || (hidden && box.fold != Fold::None)))
       changed |= options_.unfolded.insert(box.key).second;
   if (changed) rebuild();
   return changed;
@@ -335,6 +353,7 @@ void Canvas::toggle(int index, std::optional<QPointF> under) {
   if (!scene_ || index < 0) return;
   const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
   const bool isControl = box.kind == BoxKind::Control && box.nodeCount > 1;
+  if (box.repeat > 1 && box.kind != BoxKind::Module) return unfold(index);
   if (box.kind != BoxKind::Module && !isControl) return;
   const std::string path = isControl ? "%" + box.key : box.key;
   if (box.open) {
@@ -348,6 +367,15 @@ void Canvas::toggle(int index, std::optional<QPointF> under) {
   under_ = under;
   viewTouched_ = true;  // a panel that comes later does not fit the view anew
   rebuild(key, toWidget(scene_->rect(index).topLeft()));
+}
+
+void Canvas::unfold(int index) {
+  if (!scene_ || index < 0) return;
+  const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
+  if (box.repeat < 2) return;
+  options_.unfolded.insert(box.key);
+  viewTouched_ = true;
+  rebuild(selectionKey(*graph_, box), toWidget(scene_->rect(index).topLeft()));
 }
 
 /// What is closed stays in view: where its head is, or in the middle.

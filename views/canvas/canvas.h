@@ -18,6 +18,7 @@
 namespace graft {
 
 class CanvasFrame;
+class HoverCard;
 class Overview;
 
 class Canvas : public QWidget {
@@ -41,6 +42,9 @@ class Canvas : public QWidget {
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
   /// What is said of an edge, by the number that it has in the scene; "" for nothing.
   void setEdgeTips(std::function<QString(int)> tip) { edgeTip_ = std::move(tip); }
+  /// Which kernel computes a node; "" where nobody knows.
+  void setKernelOf(std::function<QString(const QString& node)> kernel) { kernelOf_ = std::move(kernel); }
+  const HoverCard* card() const { return card_; }
   void setOverviewVisible(bool);
   /// What the colours of nodes say, in a corner.
   void setLegendVisible(bool on) { hasLegend_ = on, update(); }
@@ -82,15 +86,22 @@ class Canvas : public QWidget {
   void reveal(const QString& key);
   /// Where `under` is given, in the widget, the box stays under it: a container shrinks to there.
   void toggle(int box, std::optional<QPointF> under = {});
+  /// Shows one by one what stands behind ×N.
+  void unfold(int box);
+  /// As deep as that, and all repeats, bundles and dead ends folded.
   void setDepth(int depth);
-  /// Whether what is much taller than wide goes on in another column.
-  void setColumns(bool on);
+  /// Which way the drawing runs, whether what is much longer than wide goes on in another column, and whether dead ends
+  /// are folded.
+  void setStyle(Flow flow, bool columns, bool foldsDeadEnds);
   void setView(QPointF origin, double scale);
   void navigate(int direction);  ///< -1: to an input, 1: to a user, 2: next in order, -2: previous
   /// Goes to the next input (-1) or user (1) of the node that one came from; from any other node, to its second one.
   void navigateToSibling(int direction);
   void toggleSelected();
   void panTo(QPointF sceneCentre);
+  /// Tells of the box beside it; -1 tells no more.
+  void showCard(int box);
+  void showCardOfSelection();
 
  Q_SIGNALS:
   void selectionEdited(const QStringList& keys);
@@ -133,7 +144,6 @@ class Canvas : public QWidget {
   void paintCache(const QRect& area);
   void placeOverview();
   void navigateTo(QString from, int direction, qsizetype number);
-  QString tipOf(int box) const;
   /// Of edges that something is said of, the one under the point, where no box is; -1: none.
   int edgeUnder(QPointF point) const;
 
@@ -147,6 +157,7 @@ class Canvas : public QWidget {
   std::vector<char> selected_, lit_;  ///< by box
   QStringList litNodes_;
   std::function<QString(int)> edgeTip_;
+  std::function<QString(const QString&)> kernelOf_;
   int hover_ = -1;
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;
@@ -159,6 +170,7 @@ class Canvas : public QWidget {
   bool dragging_ = false, pressed_ = false;
   QString title_, placeholder_;
   Overview* overview_ = nullptr;
+  HoverCard* card_ = nullptr;
   CancelToken layoutToken_;
   int layoutGeneration_ = 0;
   bool layingOut_ = false;

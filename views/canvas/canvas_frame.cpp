@@ -113,14 +113,17 @@ void CanvasFrame::findMarks() {
   }
 }
 
-/// Of what is at the middle of the upper edge.
+/// Of what is at the middle of the upper edge, or of the left one in a drawing that runs to the right.
 void CanvasFrame::findInside() {
-  const QPointF at(seen_.center().x(), seen_.top());
+  const bool isDown = look_.scene.layout.flow == Flow::Down;
+  const QPointF at = isDown ? QPointF(seen_.center().x(), seen_.top()) : QPointF(seen_.left(), seen_.center().y());
+  constexpr double legible = 48;  // of a title in its upper left corner
   const auto& boxes = look_.scene.view.boxes;
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (!boxes[i].open) continue;
     const QRectF r = look_.scene.rect(static_cast<int>(i));
-    if (r.contains(at) && r.top() + Metrics::header < at.y()) inside_ << toQt(boxes[i].title);
+    const bool isNamed = r.top() + Metrics::header >= seen_.top() && r.left() + legible >= seen_.left();
+    if (r.contains(at) && !isNamed) inside_ << toQt(boxes[i].title);
   }
 }
 

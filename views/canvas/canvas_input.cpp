@@ -1,4 +1,5 @@
 // The canvas's mouse and keyboard.
+#include <QAccessible>
 #include <QContextMenuEvent>
 #include <QDragEnterEvent>
 #include <QGuiApplication>
@@ -13,6 +14,7 @@
 
 #include "views/canvas/canvas.h"
 #include "views/canvas/canvas_frame.h"
+#include "views/canvas/hover_card.h"
 #include "views/document/graph_decode.h"
 
 namespace graft {
@@ -59,6 +61,7 @@ void Canvas::mouseMoveEvent(QMouseEvent* e) {
     unsetCursor();
   const int box = isMark ? -1 : scene_->boxAt(toScene(e->position()));
   if (box == hover_) return;
+  card_->hide();
   hover_ = box >= 0 && scene_->view.boxes[static_cast<size_t>(box)].open ? -1 : box;
   update();
   Q_EMIT hovered(hover_ < 0 ? QString() : selectionKey(*graph_, scene_->view.boxes[static_cast<size_t>(hover_)]));
@@ -95,15 +98,13 @@ void Canvas::mouseDoubleClickEvent(QMouseEvent* e) {
   if (box < 0) return;
   const Box& b = scene_->view.boxes[static_cast<size_t>(box)];
   // A click on ×N shows all the blocks of the run.
-  if (b.repeat > 1 && p.x() > scene_->rect(box).right() - 44 && p.y() < scene_->rect(box).top() + 26) {
-    options_.unfolded.insert(b.key);
-    rebuild(selectionKey(*graph_, b), toWidget(scene_->rect(box).topLeft()));
-    return;
-  }
+  if (b.repeat > 1 && p.x() > scene_->rect(box).right() - 44 && p.y() < scene_->rect(box).top() + 26)
+    return unfold(box);
   toggle(box, e->position());
 }
 
 void Canvas::keyPressEvent(QKeyEvent* e) {
+  if (e->key() == Qt::Key_Escape && card_->isVisible()) return card_->hide();
   switch (e->key()) {
     case Qt::Key_I:
       return e->modifiers() & Qt::ShiftModifier ? navigateToSibling(-1) : navigate(-1);
@@ -112,7 +113,11 @@ void Canvas::keyPressEvent(QKeyEvent* e) {
     case Qt::Key_N:
       return navigate(e->modifiers() & Qt::ShiftModifier ? -2 : 2);
     case Qt::Key_Space:
+      if (e->modifiers() & Qt::ShiftModifier && scene_ && !selection_.isEmpty())
+        return unfold(scene_->boxOf(selection_.first()));
       return toggleSelected();
+    case Qt::Key_H:
+      return showCardOfSelection();
     case Qt::Key_Left:
       return pan({60, 0});
     case Qt::Key_Right:
@@ -191,36 +196,38 @@ void Canvas::focusInEvent(QFocusEvent* e) {
 
 void Canvas::focusOutEvent(QFocusEvent* e) {
   showsFocus_ = false;
+  card_->hide();
   QWidget::focusOutEvent(e);
   update();
 }
 
 void Canvas::leaveEvent(QEvent*) {
   hover_ = -1;
+  card_->hide();
   update();
   Q_EMIT hovered({});
 }
 
-QString Canvas::tipOf(int index) const {
-  const Box& box = scene_->view.boxes[static_cast<size_t>(index)];
-  QString tip = QStringLiteral("<b>%1</b>").arg(toQt(box.title).toHtmlEscaped());
-  if (box.name != box.title) tip += QLatin1Char(' ') + toQt(box.name).toHtmlEscaped();
-  if (box.module) tip += QStringLiteral("<br>%1").arg(toQt(graph_->moduleCall(box.module).path).toHtmlEscaped());
-  if (!box.detail.empty()) tip += QStringLiteral("<br>%1").arg(toQt(box.detail).toHtmlEscaped());
-  if (box.node) {
-    for (ValueId v : graph_->node(box.node).outputs)
-      if (const QString type = toQt(typeLabel(graph_->value(v).type)); !type.isEmpty())  // a pattern's have none
-        tip += QStringLiteral("<br>→ %1").arg(type.toHtmlEscaped());
-  }
-  const double heat = boxes_.heat[static_cast<size_t>(index)];
-  if (boxes_.anyHeat && !std::isnan(heat))
-    tip += QStringLiteral("<br>%1: %2").arg(decorations_.heatTitle, heatText(heat, decorations_.heatUnit));
-  if (box.repeat > 1)
-    tip += (box.kind == BoxKind::Input    ? tr("<br>%1 inputs; double-click ×%1 to see them all")
-            : box.kind == BoxKind::Output ? tr("<br>%1 outputs; double-click ×%1 to see them all")
-                                          : tr("<br>%1 identical blocks; double-click ×%1 to see them all"))
-               .arg(box.repeat);
-  return tip;
+void Canvas::showCard(int index) {
+  if (!scene_ || index < 0) return card_->hide();
+  const auto i = static_cast<size_t>(index);
+  const Box& box = scene_->view.boxes[i];
+  CardExtra extra;
+  if (kernelOf_ && box.node) extra.kernel = kernelOf_(toQt(graph_->node(box.node).name));
+  if (const double heat = boxes_.heat[i]; boxes_.anyHeat && !std::isnan(heat))
+    extra.measured = decorations_.heatTitle + QStringLiteral(": ") + heatText(heat, decorations_.heatUnit);
+  const CardText text = cardOf(*scene_, index, extra);
+  const QRectF place(toWidget(scene_->rect(index).topLeft()), scene_->rect(index).size() * scale_);
+  const QRect seen = (place.toAlignedRect() & rect()).translated(mapToGlobal(QPoint()));
+  card_->show(text, seen, palette_);
+  setAccessibleDescription(text.plain());
+  QAccessibleEvent told(this, QAccessible::DescriptionChanged);
+  QAccessible::updateAccessibility(&told);
+}
+
+void Canvas::showCardOfSelection() {
+  if (!scene_ || selection_.isEmpty()) return card_->hide();
+  showCard(card_->isVisible() ? -1 : scene_->boxOf(selection_.first()));
 }
 
 int Canvas::edgeUnder(QPointF point) const {
@@ -242,7 +249,7 @@ bool Canvas::event(QEvent* e) {
     }
     const int box = scene_->boxAt(toScene(help->pos()));
     if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open)
-      QToolTip::showText(help->globalPos(), tipOf(box), this);
+      showCard(box);
     else
       QToolTip::hideText();
     return true;

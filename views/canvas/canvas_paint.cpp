@@ -101,11 +101,10 @@ void ScenePainter::polyline(size_t e, bool tiny) {
 }
 
 void ScenePainter::arrow(size_t e) {
-  const auto& q = scene_.layout.edges[e].points;
-  if (q.size() < 4) return;
-  const double sign = q[q.size() - 2].y <= q.back().y ? -1 : 1;
-  const QPointF tip(q.back().x, q.back().y);
-  p_.drawPolygon(QPolygonF({tip, tip + QPointF(-3.2, 6 * sign), tip + QPointF(3.2, 6 * sign)}));
+  if (scene_.layout.edges[e].points.size() < 4) return;
+  QPolygonF head;
+  for (const Point& p : arrowHead(scene_.layout.edges[e])) head << QPointF(p.x, p.y);
+  p_.drawPolygon(head);
 }
 
 ScenePainter::Shade ScenePainter::shadeOf(size_t i) const {

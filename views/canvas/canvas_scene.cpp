@@ -125,7 +125,7 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
   scene->graph = std::move(graph);
   scene->options = options;
   scene->view = view.boxes.empty() ? makeVisibleGraph(*scene->graph, options) : std::move(view);
-  Result<Layout> layout = layoutGraph(scene->view, {.columns = options.columns}, cancel);
+  Result<Layout> layout = layoutGraph(scene->view, {.columns = options.columns, .flow = options.flow}, cancel);
   if (!layout) return nullptr;
   scene->layout = std::move(*layout);
   const size_t boxes = scene->view.boxes.size();
@@ -185,7 +185,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     if (box < 0) continue;
     const auto b = static_cast<size_t>(box);
     const QString name = toQt(scene.graph->node(id).name);
-    const bool own = scene.view.boxes[b].kind != BoxKind::Module;
+    const bool own = scene.view.boxes[b].kind != BoxKind::Module && scene.view.boxes[b].fold == Fold::None;
     if (const auto it = d.pattern.find(name); it != d.pattern.end()) {
       const int match = d.match.value(name, 0);
       if (own && out.pattern[b] < 0) out.pattern[b] = it.value();
@@ -215,7 +215,8 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   for (size_t i = 0; i < n; ++i) {
     out.matches[i] = static_cast<int>(matchesIn[i].size());
     const Box& box = scene.view.boxes[i];
-    if (box.kind == BoxKind::Module && !box.open && out.changesInside[i] > 0) out.change[i] = Change::Changed;
+    const bool holds = box.kind == BoxKind::Module || box.fold != Fold::None;
+    if (holds && !box.open && out.changesInside[i] > 0) out.change[i] = Change::Changed;
     if (!box.open && !std::isnan(out.heat[i])) out.most = std::max(out.most, out.heat[i]);
     if (!box.open && (out.pattern[i] >= 0 || out.change[i] != Change::None || out.matches[i] > 0))
       out.marked.push_back(static_cast<int>(i));

@@ -1,6 +1,7 @@
 #include "views/document/model_files.h"
 
 #include <QCoreApplication>
+#include <QDir>
 
 #include "core/formats/format_list.h"
 
@@ -38,6 +39,12 @@ QString endingOf(const FileFormat& format) { return text(format.ending); }
 
 QString filterOf(const FileFormat& format) {
   return text(format.title) + QStringLiteral(" (*") + text(format.ending) + QLatin1Char(')');
+}
+
+QString shortSourceName(const QString& file) {
+  const QString packages = QStringLiteral("-packages/"), home = QDir::homePath() + QLatin1Char('/');
+  if (const qsizetype at = file.lastIndexOf(packages); at >= 0) return file.mid(at + packages.size());
+  return file.startsWith(home) ? QStringLiteral("~/") + file.mid(home.size()) : file;
 }
 
 }  // namespace graft

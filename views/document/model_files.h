@@ -25,5 +25,7 @@ const FileFormat& formatToWrite(const QString& ofModel);
 QString endingOf(const FileFormat&);
 /// "torch.export (*.pt2)"
 QString filterOf(const FileFormat&);
+/// A source file: an installed one from its package on, another from the user's home on.
+QString shortSourceName(const QString& file);
 
 }  // namespace graft

@@ -50,7 +50,9 @@ struct DrawOptions {
   std::set<std::string, std::less<>> opened{}, closed{};
   bool foldRepeats = true;   ///< identical sibling blocks as one with ×N
   bool showScalars = false;  ///< calculations on sizes, too
-  bool columns = true;       ///< what is much taller than wide goes on in another column
+  bool foldDeadEnds = true;  ///< what depends on weights alone, and what nothing uses, as one box each
+  bool columns = true;       ///< what is much longer than wide goes on in another column, or row
+  Flow flow = Flow::Down;
   bool labels = true;        ///< shapes and dtypes on edges
   bool legend = true;
   Theme theme = Theme::Light;

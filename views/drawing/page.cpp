@@ -70,6 +70,7 @@ Json boxJson(const Graph& graph, const Box& box, bool isOpen) {
   if (!box.detail.empty()) j["detail"] = box.detail;
   if (!box.chips.empty()) j["chips"] = box.chips;
   if (box.repeat > 1) j["repeat"] = box.repeat;
+  if (box.fold != Fold::None) j["fold"] = box.fold == Fold::Constant ? "depend on weights alone" : "nothing uses";
   if (box.open) {
     j["container"] = true;
     j["nodes"] = box.nodeCount;
@@ -109,7 +110,7 @@ Json levelJson(const LevelPlan& level) {
 /// What became of nodes, onto boxes: a module holds the changes of its nodes.
 Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std::set<std::string, std::less<>>& gone,
                        const std::set<std::string, std::less<>>& changed, Change kind) {
-  const ViewOptions all{.depth = -1, .foldRepeats = options.foldRepeats, .showScalars = options.showScalars};
+  const ViewOptions all{.depth = -1, .foldRepeats = options.foldRepeats, .showScalars = options.showScalars, .foldDeadEnds = options.foldDeadEnds};
   const VisibleGraph view = makeVisibleGraph(graph, all);
   // A page of more would be slow to open.
   const size_t most = options.maxBoxes * 8;
@@ -183,6 +184,7 @@ Result<std::string> drawPage(const Graph& graph, const DrawOptions& options) {
                   {"theme", options.theme == Theme::Dark ? "dark" : "light"},
                   {"colours", {{"light", colours(Theme::Light)}, {"dark", colours(Theme::Dark)}}},
                   {"kinds", std::move(kinds)},
+                  {"toRight", options.flow == Flow::Right},
                   {"graphs", std::move(graphs)},
                   {"numbers", std::move(numbers)}};
   std::string html = pageTemplate;

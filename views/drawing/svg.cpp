@@ -133,6 +133,8 @@ class Writer {
     for (size_t i = 1; i + 2 < q.size(); i += 3)
       if (q[i].x == q[i + 2].x && q[i].x == q[i - 1].x)
         fmt::format_to(out(), "V{:.1f}", q[i + 2].y);
+      else if (q[i].y == q[i + 2].y && q[i].y == q[i - 1].y)
+        fmt::format_to(out(), "H{:.1f}", q[i + 2].x);
       else
         fmt::format_to(out(), "C{:.1f} {:.1f} {:.1f} {:.1f} {:.1f} {:.1f}", q[i].x, q[i].y, q[i + 1].x, q[i + 1].y,
                        q[i + 2].x, q[i + 2].y);
@@ -140,11 +142,9 @@ class Writer {
   }
 
   void arrow(const EdgePath& edge) {
-    const auto& q = edge.points;
-    if (q.size() < 4) return;
-    Point tip = q.back();
-    double sign = q[q.size() - 2].y <= tip.y ? -1 : 1;
-    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}l-3.2 {:.1f}h6.4z\"/>\n", tip.x, tip.y, 6 * sign);
+    if (edge.points.size() < 4) return;
+    const auto [tip, a, b] = arrowHead(edge);
+    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}z\"/>\n", tip.x, tip.y, a.x, a.y, b.x, b.y);
   }
 
   void badge(size_t repeat, double right, double y) {
@@ -327,7 +327,8 @@ Result<Part> prepare(const Graph& graph, const DrawOptions& options) {
                                        .opened = options.opened,
                                        .closed = options.closed,
                                        .foldRepeats = options.foldRepeats,
-                                       .showScalars = options.showScalars});
+                                       .showScalars = options.showScalars,
+                                       .foldDeadEnds = options.foldDeadEnds});
   if (part.view.boxes.size() > options.maxBoxes)
     return badInput(fmt::format("the drawing would have {} boxes, more than {}: collapse modules with a smaller depth",
                                 part.view.boxes.size(), options.maxBoxes));
@@ -335,6 +336,7 @@ Result<Part> prepare(const Graph& graph, const DrawOptions& options) {
   how.engine = options.engine;
   how.labels = options.labels;
   how.columns = options.columns;
+  how.flow = options.flow;
   how.graphvizSeconds = 5;
   Result<Layout> layout = layoutGraph(part.view, how);
   if (!layout) return layout.error();
@@ -349,19 +351,24 @@ void addKinds(const VisibleGraph& view, std::array<bool, boxKindCount>& used) {
 std::string compose(const DrawOptions& options, const std::vector<std::pair<std::string, const Part*>>& parts,
                     const std::vector<std::vector<Change>>& changes, const Tints& tints = {}) {
   Writer writer(options, tints);
-  double x = 10, height = 0, top = 10;
+  double x = 10, height = 0, width = 0, top = 10;
   bool titled = std::any_of(parts.begin(), parts.end(), [](auto& p) { return !p.first.empty(); });
-  if (titled) top += 26;
   std::array<bool, boxKindCount> used{};
   for (size_t i = 0; i < parts.size(); ++i) {
     const Part& part = *parts[i].second;
+    if (titled && (i == 0 || options.flow == Flow::Right)) top += 26;
     if (titled) writer.text(parts[i].first, x + Metrics::margin, top - 4, 15, writer.colors().text, 600);
     writer.graph(part.view, part.layout, changes[i], x, top);
     addKinds(part.view, used);
-    x += std::max(part.layout.width, titled ? textWidth(parts[i].first, 15) * 1.08 + 2 * Metrics::margin : 0) + 30;
+    const double w = std::max(part.layout.width, titled ? textWidth(parts[i].first, 15) * 1.08 + 2 * Metrics::margin : 0);
+    width = std::max(width, x + w + 10);
     height = std::max(height, part.layout.height);
+    // Drawings stand beside each other across the way that they run.
+    if (options.flow == Flow::Down)
+      x += w + 30;
+    else if (i + 1 < parts.size())
+      top += part.layout.height + 10, height = 0;
   }
-  double width = x - 20;
   double bottom = top + height + 10;
   bool diff = parts.size() > 1;
   if (options.legend && writer.hasHeat()) {

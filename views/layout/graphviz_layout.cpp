@@ -45,6 +45,7 @@ std::vector<double> computeWithDot(const VisibleGraph& graph, const LayoutOption
   attribute(AGRAPH, "nodesep", "0.3");
   attribute(AGRAPH, "ranksep", options.labels ? "0.42" : "0.3");
   attribute(AGRAPH, "compound", "true");
+  attribute(AGRAPH, "rankdir", options.flow == Flow::Right ? "LR" : "TB");
   attribute(AGRAPH, "margin", "14");
   attribute(AGRAPH, "labelloc", "t");
   attribute(AGRAPH, "fontsize", "15");
@@ -155,6 +156,7 @@ Result<Layout> layoutGraphviz(const VisibleGraph& graph, const LayoutOptions& op
   auto take = [&] { return next < numbers.size() ? numbers[next++] : (isTruncated = true, 0.0); };
   Layout layout;
   layout.engine = "dot";
+  layout.flow = options.flow;
   layout.width = take() + 2 * Metrics::margin;
   layout.height = take() + 2 * Metrics::margin;
   for (size_t i = 0; i < graph.boxes.size(); ++i) {

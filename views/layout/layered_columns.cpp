@@ -10,8 +10,7 @@ namespace graft {
 namespace {
 
 constexpr double tall = 2000;        // pixels: what is lower stays whole
-constexpr double slim = 2.5;         // times as high as wide: what is wider stays whole
-constexpr double wanted = 1.4;       // the width that the whole should have, in its heights
+constexpr double slim = 3.5;         // times as slim as wanted: what is wider stays whole
 constexpr size_t mostOverACut = 12;  // values: with more of them, nobody could follow the turns
 constexpr double turn = 44;          // room for turns at head and foot
 constexpr double way = 10, gutter = 24;
@@ -25,9 +24,9 @@ struct Column {
 
 }  // namespace
 
-void Level::breakIntoColumns() {
+void Level::breakIntoColumns(double wanted) {
   const int layers = static_cast<int>(layers_.size());
-  if (height < tall || height < slim * width || layers < 4) return;
+  if (height < tall || height * wanted < slim * width || layers < 4) return;
   const double wish = std::sqrt(wanted * height / (width + 2 * gutter));
   const double most = height / std::max(2.0, std::round(wish));
   // What crosses the boundary below each layer.

@@ -72,11 +72,13 @@ class Nested {
   };
 
   Container& at(int box) { return containers_[box + 1]; }
+  bool isDown() const { return options_.flow == Flow::Down; }
 
   void addBox(int i) {
     const Box& box = graph_.boxes[i];
     Rect size = box.open ? Rect{} : boxSize(box);
-    itemOf_[i] = at(box.parent).level.addItem(size.width, size.height);
+    itemOf_[i] = isDown() ? at(box.parent).level.addItem(size.width, size.height)
+                          : at(box.parent).level.addItem(size.height, size.width);
   }
 
   int port(int container, uint32_t value, bool in) {
@@ -118,6 +120,12 @@ class Nested {
       }
       pieces_[e].push_back({common, edgeIn(common, itemOf_[from], itemOf_[to], value)});
       pieces_[e].insert(pieces_[e].end(), inner.rbegin(), inner.rend());
+      // Lines that run down have their labels beside them; along others they need room.
+      if (!isDown() && options_.labels && !edge.label.empty()) {
+        constexpr double ends = 22, most = 150;
+        LevelEdge& first = at(pieces_[e].front().container).level.edges[pieces_[e].front().edge];
+        first.labelLength = std::min(most, textWidth(edge.label, Metrics::labelSize) + ends);
+      }
     }
   }
 
@@ -126,18 +134,23 @@ class Nested {
     Container& c = at(box);
     for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
       if (graph_.boxes[child].open) fixPorts(c.level, itemOf_[child], at(child));
-    c.level.place({.labels = options_.labels, .columns = options_.columns});
-    c.left = Metrics::margin;
-    c.top = box < 0 ? Metrics::margin : Metrics::header + 4;
+    constexpr double shape = 1.4;
+    c.level.place(
+        {.labels = options_.labels, .columns = options_.columns, .shape = isDown() ? shape : 1 / shape});
+    const double margin = Metrics::margin, header = box < 0 ? margin : Metrics::header + 4;
+    c.left = isDown() ? margin : header;
+    c.top = isDown() ? header : margin;
     if (box < 0) return;
     Box asClosed = graph_.boxes[box];
     asClosed.detail.clear();
-    double titleWidth = boxSize(asClosed).width;
-    double inner = c.level.width + 2 * Metrics::margin;
-    if (inner < titleWidth) c.left += (titleWidth - inner) / 2;
+    const double titleWidth = boxSize(asClosed).width;
     LevelItem& item = at(graph_.boxes[box].parent).level.items[itemOf_[box]];
-    item.width = std::max(inner, titleWidth);
-    item.height = c.top + c.level.height + (c.outPorts.empty() ? Metrics::margin : 2);
+    item.width = c.left + c.level.width + margin;
+    item.height = c.top + c.level.height + (c.outPorts.empty() ? margin : 2);
+    double& along = isDown() ? item.width : item.height;  // the side that the title stands on
+    if (along >= titleWidth) return;
+    (isDown() ? c.left : c.top) += (titleWidth - along) / 2;
+    along = titleWidth;
   }
 
   void fixPorts(Level& outer, int item, Container& inner) {
@@ -155,6 +168,7 @@ class Nested {
   Layout assemble() {
     Layout layout;
     layout.engine = "layered";
+    layout.flow = options_.flow;
     layout.boxes.resize(graph_.boxes.size());
     std::vector<Point> origin(graph_.boxes.size() + 1);  // of each container's level
     origin[0] = {at(-1).left, at(-1).top};
@@ -170,6 +184,10 @@ class Nested {
     }
     layout.width = at(-1).level.width + 2 * Metrics::margin;
     layout.height = at(-1).level.height + 2 * Metrics::margin;
+    if (!isDown()) {
+      std::swap(layout.width, layout.height);
+      for (Rect& r : layout.boxes) r = {r.y, r.x, r.height, r.width};
+    }
     layout.edges.resize(graph_.edges.size());
     std::unordered_map<uint64_t, char> labelled;
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
@@ -188,27 +206,33 @@ class Nested {
           labelled.try_emplace(graph_.edges[e].value.index, 1).second)
         addLabel(layout, static_cast<int>(e), labelAt(graph_.edges[e], stops));
       layout.edges[e] = smoothPath(stops);
+      if (!isDown())
+        for (Point& p : layout.edges[e].points) std::swap(p.x, p.y);
     }
     return layout;
   }
 
-  /// Labels of one box stand side by side, equal ones once.
+  /// Labels of one box stand side by side, or one below the other, equal ones once.
   void addLabel(Layout& layout, int edge, Point at) const {
     const VisibleEdge& own = graph_.edges[edge];
     for (auto it = layout.labels.rbegin(); it != layout.labels.rend() && it - layout.labels.rbegin() < 16; ++it) {
       const VisibleEdge& other = graph_.edges[it->edge];
       if (other.from != own.from) continue;
       if (other.label == own.label) return;
-      at.x = std::max(at.x, it->at.x + textWidth(other.label, Metrics::labelSize) + 10);
+      if (isDown())
+        at.x = std::max(at.x, it->at.x + textWidth(other.label, Metrics::labelSize) + 10);
+      else
+        at.y = std::max(at.y, it->at.y + Metrics::labelSize + 2);
     }
     layout.labels.push_back({edge, at});
   }
 
-  /// Below the source, on the side that the edge does not bend to.
+  /// Beside the edge where it leaves its source, on the side that it does not bend to.
   Point labelAt(const VisibleEdge& edge, const std::vector<Point>& stops) const {
     double width = textWidth(edge.label, Metrics::labelSize), bend = 0;
     for (size_t i = 1; i < stops.size() && bend == 0; ++i) bend = stops[i].x - stops[0].x;
     double shadow = graph_.boxes[edge.from].repeat > 1 ? 5 : 0;
+    if (!isDown()) return {stops[0].y + 7 + shadow, bend < -3 ? stops[0].x + 11 : stops[0].x - 4};
     return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, stops[0].y + 12 + shadow};
   }
 

@@ -1,4 +1,5 @@
-// One level of the layered layout: the items of one container, placed in layers from top to bottom. Sugiyama's method:
+// One level of the layered layout: the items of one container, placed in layers from top to bottom. A drawing that runs
+// to the right is one that runs down with x and y exchanged; the level does not know. Sugiyama's method:
 // break cycles, longest-path layers, dummies that edges of one net share, barycentre sweeps, and x by repeated exact
 // least-squares placement of each layer (pool adjacent violators) around the spine, the longest way from top to bottom,
 // which is one vertical line. Linear in items and edges but for a few sorts: long edges where there are many take no
@@ -30,6 +31,7 @@ struct LevelEdge {
   uint32_t net = 0;                     ///< edges of one net from one item share their way
   double fromOffset = 0, toOffset = 0;  ///< fixed attachment, from the item's centre; only where …Fixed
   bool fromFixed = false, toFixed = false;
+  double labelLength = 0;    ///< that its label takes of the way to the next layer
   std::vector<Point> stops;  ///< the result, relative to the level
   bool isFar = false;        ///< over more layers than anybody follows: `stops` are the end at `to` alone
 };
@@ -50,6 +52,7 @@ class Level {
   struct Options {
     bool labels = false;   ///< leave room for them
     bool columns = false;  ///< what is much taller than wide goes on in another column
+    double shape = 1.4;    ///< the width in heights that columns aim at
   };
   void place(const Options& options);
   // What `place` decided, for plans of levels
@@ -82,7 +85,7 @@ class Level {
   void attach();
   void spread(std::vector<int>& list, int item, bool atTop);
   void route();
-  void breakIntoColumns();
+  void breakIntoColumns(double shape);
 
   size_t boxCount_ = 0;         ///< items before the dummies
   std::vector<char> reversed_;  ///< by edge

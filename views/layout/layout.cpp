@@ -20,6 +20,18 @@ Rect boxSize(const Box& box) {
   return r;
 }
 
+std::array<Point, 3> arrowHead(const EdgePath& edge) {
+  constexpr double length = 6, half = 3.2;
+  const Point tip = edge.points.back(), before = edge.points[edge.points.size() - 2];
+  const double dx = tip.x - before.x, dy = tip.y - before.y;
+  if (std::abs(dx) > std::abs(dy)) {
+    const double back = dx < 0 ? length : -length;
+    return {tip, {tip.x + back, tip.y - half}, {tip.x + back, tip.y + half}};
+  }
+  const double back = dy < 0 ? length : -length;
+  return {tip, {tip.x - half, tip.y + back}, {tip.x + half, tip.y + back}};
+}
+
 EdgePath smoothPath(const std::vector<Point>& stops) {
   EdgePath path;
   if (stops.empty()) return path;

@@ -5,6 +5,7 @@
 //   paint(visible.boxes[i], l->boxes[i]);  stroke(l->edges[e].points);
 #pragma once
 
+#include <array>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,7 @@ struct Layout {
   std::vector<EdgePath> edges;
   std::vector<EdgeLabel> labels;
   double width = 0, height = 0;
+  Flow flow = Flow::Down;
   std::string engine;  ///< "dot" or "layered"
 };
 
@@ -49,7 +51,8 @@ enum class LayoutEngine { Automatic, Layered, Graphviz };
 struct LayoutOptions {
   LayoutEngine engine = LayoutEngine::Automatic;
   bool labels = true;            ///< leave room for shapes and dtypes
-  bool columns = true;           ///< what is much taller than wide goes on in another column (layered)
+  bool columns = true;           ///< what is much longer than wide goes on in another column, or row (layered)
+  Flow flow = Flow::Down;
   double graphvizSeconds = 1.0;  ///< after that dot is killed
   size_t graphvizBoxes = 1500;   ///< more boxes are not tried with dot
 };
@@ -68,6 +71,9 @@ Result<Layout> layoutGraph(const VisibleGraph&, const LayoutOptions& = {}, const
 Result<Layout> layoutLayered(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});
 /// BadInput where dot took too long, failed, or is not built in.
 Result<Layout> layoutGraphviz(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});
+
+/// The head of the arrow at an edge's end: the tip, then the two corners behind it. The edge has a segment at least.
+std::array<Point, 3> arrowHead(const EdgePath&);
 
 /// Points that are joined by vertical lines where x stays, by S-curves where it changes, and by turns where y stays.
 EdgePath smoothPath(const std::vector<Point>& stops);

@@ -6,6 +6,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "views/layout/dead_ends.h"
+
 namespace graft {
 namespace {
 
@@ -39,6 +41,12 @@ class Builder {
 
   VisibleGraph build() {
     findScalars();
+    if (options_.foldDeadEnds) {
+      folds_ = findDeadEnds(graph_, scalar_);
+      for (const auto& [last, fold] : folds_.folds)
+        if (options_.unfolded.contains(graph_.node(last).name))
+          for (NodeId id : fold.nodes) folds_.of[id.index] = {};
+    }
     summariseModules();
     findRepeats();
     view_.boxOfNode.assign(graph_.nodeBound(), -1);
@@ -125,7 +133,7 @@ class Builder {
       for (ModuleCallId m = node.module; m; m = graph_.moduleCall(m).parent) {
         Summary& s = summaries_[m.index];
         s.nodes.push_back(id);
-        s.visible += !scalar_[id.index];
+        s.visible += !scalar_[id.index] && !isInsideFold(id);
         s.hash = combine(s.hash, hash);
         s.weights += weights;
       }
@@ -233,6 +241,7 @@ class Builder {
       view_.boxOfNode[id.index] = place.box;
       return;
     }
+    if (const NodeId last = foldOf(id)) return placeInFold(id, last, place.box);
     NodeText text = describeNode(graph_, node);
     Box box;
     box.kind = text.kind;
@@ -242,11 +251,7 @@ class Builder {
     box.chips = std::move(text.chips);
     box.node = id;
     box.name = box.key = node.name;
-    for (ModuleCallId m = node.module; m && summaries_[m.index].visible == 1; m = graph_.moduleCall(m).parent) {
-      box.module = m;  // a module of one operator: its name says more than the operator's
-      box.name = std::string(graph_.moduleCall(m).lastName());
-      view_.boxOfModule[m.index] = static_cast<int>(view_.boxes.size());
-    }
+    nameByModule(box, node.module);
     if (!node.blocks.empty()) {
       box.kind = BoxKind::Control;
       box.nodeCount = 0;
@@ -255,6 +260,52 @@ class Builder {
     }
     view_.boxOfNode[id.index] = static_cast<int>(view_.boxes.size());
     view_.boxes.push_back(std::move(box));
+  }
+
+  /// The node that stands for the dead end that this one is a part of; none where it is drawn by itself.
+  NodeId foldOf(NodeId id) const { return id.index < folds_.of.size() ? folds_.of[id.index] : NodeId{}; }
+  bool isInsideFold(NodeId id) const {
+    const NodeId last = foldOf(id);
+    return last && last != id;
+  }
+
+  void placeInFold(NodeId id, NodeId last, int parent) {
+    const auto [known, isFirst] = foldBoxes_.try_emplace(last.index, static_cast<int>(view_.boxes.size()));
+    view_.boxOfNode[id.index] = known->second;
+    if (!isFirst) return;
+    const DeadEnds::Fold& fold = folds_.folds.at(last);
+    const bool isConstant = fold.kind == Fold::Constant;
+    Box box;
+    box.kind = BoxKind::Shape;
+    box.fold = fold.kind;
+    box.parent = parent;
+    box.node = last;
+    box.key = graph_.node(last).name;
+    box.title = isConstant ? "constant" : "unused";
+    box.name = box.key;
+    box.repeat = box.nodeCount = fold.nodes.size();
+    nameByModule(box, graph_.node(last).module);
+    std::string before;
+    for (NodeId part : fold.nodes) {
+      const std::string name(graph_.node(part).op->baseName());
+      if (name == before) continue;
+      if (box.detail.size() + name.size() > 40) {
+        box.detail += ", …";
+        break;
+      }
+      box.detail += (box.detail.empty() ? "" : ", ") + name;
+      before = name;
+    }
+    view_.boxes.push_back(std::move(box));
+  }
+
+  /// A module of one operator: its name says more than the operator's.
+  void nameByModule(Box& box, ModuleCallId m) {
+    for (; m && summaries_[m.index].visible == 1; m = graph_.moduleCall(m).parent) {
+      box.module = m;
+      box.name = std::string(graph_.moduleCall(m).lastName());
+      view_.boxOfModule[m.index] = static_cast<int>(view_.boxes.size());
+    }
   }
 
   void followUser(NodeId id) {
@@ -390,7 +441,9 @@ class Builder {
   const ViewOptions& options_;
   std::vector<NodeId> order_;
   std::vector<char> scalar_;
-  std::vector<uint32_t> position_;  ///< by node: its place in order_
+  DeadEnds folds_;
+  std::unordered_map<uint32_t, int> foldBoxes_;  ///< by the node that stands for the fold
+  std::vector<uint32_t> position_;               ///< by node: its place in order_
   std::vector<Summary> summaries_;  ///< by module call
   std::unordered_map<uint32_t, size_t> runs_;
   std::vector<Place> places_;

@@ -21,6 +21,9 @@ struct ModuleWords {
   std::string title, name, detail;
 };
 
+/// Which way a drawing runs.
+enum class Flow : uint8_t { Down, Right };
+
 struct ViewOptions {
   int depth = 1;  ///< modules nested this deep are collapsed; 0: every module; -1: none
   /// Paths of modules (control flow: "%" and the node's name) opened or collapsed against `depth`.
@@ -29,11 +32,16 @@ struct ViewOptions {
   std::set<std::string, std::less<>>
       unfolded{};  ///< repeats to show in full, by the path of their first block; bundles of inputs by their key
   bool showScalars = false;                                 ///< draw calculations on sizes, too
-  bool columns = true;                                      ///< what is much taller than wide goes on in another column
+  bool foldDeadEnds = true;  ///< what depends on weights alone, and what nothing uses, as one box each
+  bool columns = true;       ///< what is much longer than wide goes on in another column, or row
+  Flow flow = Flow::Down;
   bool widthByBytes = false;                                ///< edges are as wide as what they carry is large
   std::map<std::string, ModuleWords, std::less<>> words{};  ///< by path
   size_t first = 0;                                         ///< only that many operators, in order; 0: all
 };
+
+/// Operators that no way from an input to an output leads through, drawn as one box.
+enum class Fold : uint8_t { None, Constant, Unused };
 
 struct Box {
   BoxKind kind = BoxKind::Arithmetic;
@@ -48,7 +56,8 @@ struct Box {
   ModuleCallId module{};  ///< modules; operators that stand for a module of one operator
   ValueId value;          ///< inputs and outputs
   std::string key{};      ///< names the box across snapshots: the node's name, the module's path, "input x", "output 0"
-  size_t repeat = 1;      ///< that many identical blocks, inputs or outputs are shown as this one
+  size_t repeat = 1;      ///< that many identical blocks, inputs, outputs or operators of a dead end are shown as this
+  Fold fold = Fold::None;
   size_t nodeCount = 1;   ///< operators it stands for
 };
 

@@ -7,7 +7,7 @@
 #include <algorithm>
 
 #include "views/canvas/canvas_scene.h"
-#include "views/panels/run/run_inputs.h"
+#include "views/document/model_files.h"
 #include "views/widgets/python_style.h"
 #include "views/widgets/qscintilla.h"
 #include "views/widgets/theme.h"
@@ -18,11 +18,6 @@ namespace {
 constexpr int lineMarker = 3;
 
 }  // namespace
-
-QString shortSourceName(const QString& file) {
-  const qsizetype at = file.lastIndexOf(QLatin1String("-packages/"));
-  return at < 0 ? homeAsTilde(file) : file.mid(at + 10);
-}
 
 SourceView::SourceView(QWidget* parent) : QWidget(parent) {
   head_ = new QLabel(this);

@@ -42,7 +42,4 @@ class SourceView : public QWidget {
   int line_ = 0, first_ = 1;
 };
 
-/// An installed file from its package on, another from the user's home on.
-QString shortSourceName(const QString& file);
-
 }  // namespace graft

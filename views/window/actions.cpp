@@ -5,6 +5,7 @@
 #include <QMenuBar>
 #include <QMessageBox>
 #include <QSettings>
+#include <QStatusBar>
 #include <QToolBar>
 #include <QToolButton>
 
@@ -231,6 +232,21 @@ void Actions::addCanvasActions(QMenu* view) {
     window_.comparison().setColumns(on);
     QSettings().setValue(QStringLiteral("columns"), on);
   });
+  QAction* flow = add(view, {"leftToRight", tr("Left to right"), tr("Ctrl+Shift+G"), "", false}, [] {});
+  flow->setCheckable(true);
+  flow->setToolTip(tr("The drawing runs from left to right, and long modules go on in another row; off: it runs down"));
+  connect(flow, &QAction::toggled, this, [this](bool on) {
+    window_.comparison().setFlow(on ? Flow::Right : Flow::Down);
+    QSettings().setValue(QStringLiteral("leftToRight"), on);
+  });
+  QAction* deadEnds = add(view, {"deadEnds", tr("Fold de&ad ends"), {}, "", false}, [] {});
+  deadEnds->setCheckable(true);
+  deadEnds->setToolTip(
+      tr("What depends on weights alone, and what nothing uses, is one box each; a double click on ×N shows it"));
+  connect(deadEnds, &QAction::toggled, this, [this](bool on) {
+    window_.comparison().setFoldsDeadEnds(on);
+    QSettings().setValue(QStringLiteral("foldDeadEnds"), on);
+  });
   QAction* legend = add(view, {"legend", tr("Le&gend of colours"), {}, "", false}, [] {});
   legend->setCheckable(true);
   connect(legend, &QAction::toggled, this, [canvas](bool on) {
@@ -240,10 +256,20 @@ void Actions::addCanvasActions(QMenu* view) {
   legend->setChecked(QSettings().value(QStringLiteral("legend"), true).toBool());
   columns->setChecked(true);
   columns->setChecked(QSettings().value(QStringLiteral("columns"), true).toBool());
+  deadEnds->setChecked(true);
+  deadEnds->setChecked(QSettings().value(QStringLiteral("foldDeadEnds"), true).toBool());
+  flow->setChecked(QSettings().value(QStringLiteral("leftToRight"), false).toBool());
   add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
   add(view, {"zoomOut", tr("Zoom &out"), QKeySequence::ZoomOut}, [canvas] { canvas->zoomOut(); });
   add(view, {"zoomSelection", tr("Zoom to the &selection"), tr("Ctrl+Shift+0")},
       [this, canvas] { canvas->zoomToKeys(window_.document().selection()); });
+  QAction* card = add(view, {"card", tr("What the selected node is"), tr("Ctrl+I")}, [this, canvas] {
+    if (canvas->selection().isEmpty())
+      return window_.statusBar()->showMessage(tr("No node is selected: click one, or press n"), 4000);
+    canvas->setFocus();
+    canvas->showCardOfSelection();
+  });
+  card->setToolTip(tr("Operator, shapes, bytes, kernel and source line, beside the box; as when the pointer rests on it"));
   QMenu* depth = view->addMenu(tr("Open modules to &depth"));
   for (int d = 0; d <= 4; ++d) {
     const QByteArray name = "depth" + QByteArray::number(d);

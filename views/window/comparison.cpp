@@ -28,6 +28,7 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
     connect(c, &Canvas::viewChanged, this, [this, c, other] { followView(c, other); });
     connect(c, &Canvas::sceneChanged, this, [this, c, other] { followOptions(c, other); });
   }
+  canvas_->setKernelOf([this](const QString& node) { return kernelOf(node); });
   connect(canvas_, &Canvas::selectionEdited, &document_, &Document::setSelection);
   connect(before_, &Canvas::selectionEdited, this, [this](const QStringList& keys) {
     QStringList others;
@@ -54,6 +55,18 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
   });
 }
 
+/// As far as there is a plan of kernels for the graph that is shown.
+QString Comparison::kernelOf(const QString& node) const {
+  const Compilation& compilation = document_.compilation();
+  const KernelInfo* kernel = compilation.isKnown() ? compilation.plan().kernelOf(node) : nullptr;
+  if (!kernel) return {};
+  QString text = kernel->label + QStringLiteral(" · ") + originText(kernel->origin);
+  const bool isMeasured = !std::isnan(kernel->measured);
+  if (const double us = isMeasured ? kernel->measured : kernel->predicted; !std::isnan(us))
+    text += QStringLiteral(" · ") + (isMeasured ? tr("%1 µs") : tr("%1 µs predicted")).arg(us, 0, 'g', 3);
+  return text;
+}
+
 void Comparison::setShowingKernels(bool on) {
   showsKernels_ = on;
   refreshDecorations();
@@ -67,7 +80,7 @@ void Comparison::setGrouping(Grouping grouping) {
   following_ = true;
   // A plan that has changed a little leaves open what is open.
   ViewOptions options = is ? grouping_.options : moduleOptions_;
-  options.columns = canvas_->viewOptions().columns;
+  keepStyle(options);
   if (was && is) {
     const ViewOptions& now = canvas_->viewOptions();
     options.depth = now.depth;
@@ -126,19 +139,38 @@ void Comparison::setComparing(bool on) {
 
 void Comparison::setColumns(bool on) {
   columns_ = on;
-  applyColumns();
+  applyStyle();
 }
 
-/// Two drawings beside each other are narrow and are read in step, as text is: both run down.
-void Comparison::applyColumns() {
+void Comparison::setFlow(Flow flow) {
+  flow_ = flow;
+  setOrientation(flow == Flow::Down ? Qt::Horizontal : Qt::Vertical);
+  applyStyle();
+}
+
+void Comparison::setFoldsDeadEnds(bool on) {
+  foldsDeadEnds_ = on;
+  applyStyle();
+}
+
+/// Two drawings beside each other are narrow and are read in step, as text is: neither has columns.
+void Comparison::applyStyle() {
   following_ = true;
-  for (Canvas* c : {canvas_, before_}) c->setColumns(columns_ && !comparing_ && !document_.isPreviewing());
+  const bool columns = columns_ && !comparing_ && !document_.isPreviewing();
+  for (Canvas* c : {canvas_, before_}) c->setStyle(flow_, columns, foldsDeadEnds_);
   following_ = false;
+}
+
+void Comparison::keepStyle(ViewOptions& options) const {
+  const ViewOptions& now = canvas_->viewOptions();
+  options.columns = now.columns;
+  options.flow = now.flow;
+  options.foldDeadEnds = now.foldDeadEnds;
 }
 
 void Comparison::forgetOpened() {
   ViewOptions options;
-  options.columns = canvas_->viewOptions().columns;
+  keepStyle(options);
   for (Canvas* c : {canvas_, before_}) c->setViewOptions(options);
   if (overlay_ == Overlay::Numbers) setOverlay(Overlay::Kind);
 }
@@ -181,7 +213,7 @@ void Comparison::refresh() {
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
   const bool isPair = showsPair() && !preview;
   const bool appears = both && !before_->isVisibleTo(this);
-  applyColumns();
+  applyStyle();
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
   before_->setGraph(!both ? nullptr : preview ? document_.graph() : isPair ? pair_.before : reference());

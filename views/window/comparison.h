@@ -47,6 +47,9 @@ class Comparison : public QSplitter {
   void compareFrom(int step);
   /// Whether tall modules go on in another column while one drawing is shown.
   void setColumns(bool on);
+  /// Two drawings stand beside each other across the way that they run.
+  void setFlow(Flow flow);
+  void setFoldsDeadEnds(bool on);
   Overlay overlay() const { return overlay_; }
   void setOverlay(Overlay overlay);
   /// Draws any two graphs beside each other, until the document's graph changes or comparing ends.
@@ -77,7 +80,9 @@ class Comparison : public QSplitter {
   void refresh();
   bool areEqual() const;
   void refreshSelection();
-  void applyColumns();
+  void applyStyle();
+  QString kernelOf(const QString& node) const;
+  void keepStyle(ViewOptions& options) const;
   void showPreview();
   std::vector<RecordInfo> records() const;
   GraphRef reference() const;
@@ -92,7 +97,8 @@ class Comparison : public QSplitter {
   NodeNumbers numbers_;
   Pair pair_;
   std::vector<RecordInfo> pairRecords_;
-  bool comparing_ = false, columns_ = true;
+  bool comparing_ = false, columns_ = true, foldsDeadEnds_ = true;
+  Flow flow_ = Flow::Down;
   bool following_ = false;  ///< one canvas is being moved after the other
   bool showsKernels_ = false;
   int fromStep_ = 0;

@@ -1,38 +1,19 @@
-// look [--depth N]... [--repeats] [--pictures FOLDER] [--theme T] [--size WxH] ENGINE... -- MODEL...: how good the
-// drawings of these models are, in numbers, and pictures of them at fit and at 100 % to look at. At double scale:
-// QT_SCALE_FACTOR=2. docs/measurements/window.md has the table.
+// look --pictures FOLDER [--depth N]... [--repeats] [--dead-ends] [--flow down|right] [--theme T] [--size WxH]
+//      ENGINE... -- MODEL...
+// Pictures of these models as the canvas draws them, first and at fit, to look at. At double scale: QT_SCALE_FACTOR=2.
+// A graph of a capture is FILE#NAME. tests/views/layout/layout_look.cpp has the numbers.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
-#include <QElapsedTimer>
 #include <QFileInfo>
 #include <QStandardPaths>
 #include <QTest>
 #include <cstdio>
 
-#include "tests/views/support/layout_quality.h"
 #include "views/canvas/canvas.h"
 #include "views/document/document.h"
 
 using namespace graft;
-
-namespace {
-
-void printNumbers(const QString& name, const GraphRef& graph, const ViewOptions& options) {
-  const VisibleGraph view = makeVisibleGraph(*graph, options);
-  QElapsedTimer clock;
-  clock.start();
-  const Result<Layout> layout = layoutGraph(view);
-  const double ms = static_cast<double>(clock.nsecsElapsed()) / 1e6;
-  if (!layout) return;
-  const test::LayoutQuality q = test::qualityOf(view, *layout);
-  std::printf("| %s, depth %d | %zu | %zu | %zu | %zu | %.0f %% | %.0f × %.0f | %.0f %% | %.0f |\n", qPrintable(name),
-              options.depth, q.boxes, q.edges, q.crossings, q.bends, 100 * q.straightness, q.width, q.height,
-              100 * q.readable, ms);
-  std::fflush(stdout);
-}
-
-}  // namespace
 
 int main(int argc, char** argv) {
   QApplication app(argc, argv);
@@ -46,19 +27,21 @@ int main(int argc, char** argv) {
                                  QStringLiteral("1")),
       repeats(QStringLiteral("repeats"), QStringLiteral("Show equal blocks one by one")),
       pictures(QStringLiteral("pictures"), QStringLiteral("Write pictures there"), QStringLiteral("FOLDER")),
+      deadEnds(QStringLiteral("dead-ends"), QStringLiteral("Do not fold dead ends")),
+      flow(QStringLiteral("flow"), QStringLiteral("down or right"), QStringLiteral("F"), QStringLiteral("down")),
       theme(QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("T"), QStringLiteral("light")),
       size(QStringLiteral("size"), QStringLiteral("Of the canvas"), QStringLiteral("WxH"), QStringLiteral("1100x760"));
-  parser.addOptions({depth, repeats, pictures, theme, size});
-  if (split < 0 || !parser.parse(words.mid(0, split)) || parser.positionalArguments().isEmpty())
-    return std::fprintf(stderr, "usage: look [OPTION...] ENGINE... -- MODEL...\n"), 2;
+  parser.addOptions({depth, repeats, deadEnds, flow, pictures, theme, size});
+  if (split < 0 || !parser.parse(words.mid(0, split)) || parser.positionalArguments().isEmpty() ||
+      !parser.isSet(pictures))
+    return std::fprintf(stderr, "usage: look --pictures FOLDER [OPTION...] ENGINE... -- MODEL...\n"), 2;
   EngineClient engine(parser.positionalArguments());
   Document document(engine);
   engine.start();
   const QStringList sides = parser.value(size).split(QLatin1Char('x'));
-  std::puts("| model | boxes | edges | crossings | bends | straight | size | words at fit | ms |");
-  std::puts("|---|---|---|---|---|---|---|---|---|");
+  QDir().mkpath(parser.value(pictures));
   for (const QString& path : words.mid(split + 1)) {
-    document.open(path);
+    document.open(path.section(QLatin1Char('#'), 0, 0), {}, path.section(QLatin1Char('#'), 1));
     if (!QTest::qWaitFor([&] { return !document.isOpening(); }, 120000) || !document.isOpen())
       return std::fprintf(stderr, "look: %s was not opened\n", qPrintable(path)), 1;
     const QString name = QFileInfo(path).completeBaseName();
@@ -66,9 +49,8 @@ int main(int argc, char** argv) {
       ViewOptions options;
       options.depth = level.toInt();
       options.foldRepeats = !parser.isSet(repeats);
-      printNumbers(name, document.graph(), options);
-      if (!parser.isSet(pictures)) continue;
-      QDir().mkpath(parser.value(pictures));
+      options.foldDeadEnds = !parser.isSet(deadEnds);
+      options.flow = parser.value(flow) == QLatin1String("right") ? Flow::Right : Flow::Down;
       Canvas canvas;
       canvas.setTheme(parser.value(theme) == QLatin1String("dark") ? Theme::Dark : Theme::Light);
       canvas.resize(sides.value(0).toInt(), sides.value(1).toInt());
@@ -76,7 +58,8 @@ int main(int argc, char** argv) {
       canvas.setViewOptions(options);
       canvas.setGraph(document.graph());
       if (!QTest::qWaitFor([&] { return canvas.scene() && !canvas.isPartial(); }, 60000)) return 1;
-      const QString stem = QStringLiteral("%1/%2_%3_%4").arg(parser.value(pictures), name, level, parser.value(theme));
+      const QString stem = QStringLiteral("%1/%2_%3_%4_%5")
+                               .arg(parser.value(pictures), name, level, parser.value(flow), parser.value(theme));
       canvas.grab().save(stem + QStringLiteral("_first.png"));
       canvas.fit();
       canvas.grab().save(stem + QStringLiteral("_fit.png"));

@@ -36,9 +36,14 @@ void checkLayout(const VisibleGraph& view, const Layout& layout) {
       continue;
     }
     const Rect &from = layout.boxes[view.edges[e].from], &to = layout.boxes[view.edges[e].to];
-    loose +=
-        std::abs(points.front().y - from.bottom()) > 1 || points.front().x < from.x || points.front().x > from.right();
-    loose += std::abs(points.back().y - to.y) > 1 || points.back().x < to.x || points.back().x > to.right();
+    const Point a = points.front(), b = points.back();
+    if (layout.flow == Flow::Right) {
+      loose += std::abs(a.x - from.right()) > 1 || a.y < from.y || a.y > from.bottom();
+      loose += std::abs(b.x - to.x) > 1 || b.y < to.y || b.y > to.bottom();
+      continue;
+    }
+    loose += std::abs(a.y - from.bottom()) > 1 || a.x < from.x || a.x > from.right();
+    loose += std::abs(b.y - to.y) > 1 || b.x < to.x || b.x > to.right();
   }
   CHECK(overlaps == 0);
   CHECK(outside == 0);
@@ -229,6 +234,107 @@ TEST_CASE("columns keep the edges of random graphs with skips on their boxes") {
     CHECK(layout->height < 3 * layout->width);
     checkLayout(view, *layout);
   }
+}
+
+TEST_CASE("a drawing that runs to the right overlaps nothing, joins every edge, and goes on in rows") {
+  const Graph g = test::encoder(12);
+  for (int depth : {0, 1, 2, -1}) {
+    const VisibleGraph view = makeVisibleGraph(g, {.depth = depth, .foldRepeats = depth != -1});
+    for (bool columns : {false, true}) {
+      const Result<Layout> layout = layoutLayered(view, {.columns = columns, .flow = Flow::Right});
+      REQUIRE(layout);
+      checkLayout(view, *layout);
+      // Shapes stand between boxes, not on them.
+      for (const EdgeLabel& label : layout->labels) {
+        const Rect text{label.at.x, label.at.y - 8, textWidth(view.edges[label.edge].label, Metrics::labelSize), 8};
+        for (size_t i = 0; i < view.boxes.size(); ++i)
+          if (!view.boxes[i].open) CHECK_FALSE(overlap(text, layout->boxes[i]));
+      }
+      if (depth != -1) continue;
+      if (columns)
+        CHECK(layout->width < 4 * layout->height);
+      else
+        CHECK(layout->width > 10 * layout->height);
+    }
+  }
+  const VisibleGraph random = makeVisibleGraph(test::randomGraph(300));
+  const Result<Layout> layout = layoutLayered(random, {.flow = Flow::Right});
+  REQUIRE(layout);
+  checkLayout(random, *layout);
+}
+
+TEST_CASE("a chain that runs to the right is one horizontal line, and its arrows point there") {
+  Graph g;
+  ValueId last = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  for (int i = 0; i < 5; ++i) last = g.output(g.append(g.root(), relu, {Argument(last)}));
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g);
+  const Result<Layout> layout = layoutLayered(view, {.flow = Flow::Right});
+  REQUIRE(layout);
+  const auto middle = [&](size_t i) { return layout->boxes[i].y + layout->boxes[i].height / 2; };
+  for (size_t i = 1; i < layout->boxes.size(); ++i) {
+    CHECK(std::abs(middle(i) - middle(0)) < 0.5);
+    CHECK(layout->boxes[i].x > layout->boxes[i - 1].right());
+  }
+  for (const EdgePath& edge : layout->edges) {
+    const auto [tip, a, b] = arrowHead(edge);
+    CHECK((a.x < tip.x && a.x == b.x));
+  }
+}
+
+TEST_CASE("what depends on weights alone, and what nothing uses, is one box each, and comes out of it when unfolded") {
+  Graph g;
+  const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  const ValueId table = g.addWeight("table", Type::tensor(DType::Float32, {Dim(4)}), nullptr);
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  const OperatorRef write = *parseSchema("aten::relu_(Tensor(a!) self) -> Tensor(a!)");
+  const auto call = [&](const OperatorRef& op, std::vector<Argument> args, const char* name) {
+    return g.output(g.append(g.root(), op, std::move(args), name));
+  };
+  const ValueId a = call(relu, {Argument(table)}, "bias_0"), b = call(relu, {Argument(a)}, "bias_1");
+  const ValueId sum = call(add, {Argument(x), Argument(b), Argument(int64_t{1})}, "sum");
+  const ValueId lost = call(relu, {Argument(sum)}, "lost_0");
+  call(relu, {Argument(lost)}, "lost_1");
+  const ValueId alone = call(relu, {Argument(table)}, "alone");  // one is no less than a box
+  const ValueId end = call(add, {Argument(sum), Argument(alone), Argument(int64_t{1})}, "end");
+  const ValueId kept = call(relu, {Argument(x)}, "kept");
+  call(write, {Argument(kept)}, "written");  // what writes is never unused
+  g.setReturns(g.root(), {Argument(end)});
+  const VisibleGraph view = makeVisibleGraph(g);
+  const int constant = boxNamed(view, "bias_1"), unused = boxNamed(view, "lost_1");
+  REQUIRE((constant >= 0 && unused >= 0));
+  CHECK(view.boxes[constant].fold == Fold::Constant);
+  CHECK(view.boxes[constant].repeat == 2);
+  CHECK(view.boxes[constant].detail == "relu");
+  CHECK(view.boxes[unused].fold == Fold::Unused);
+  CHECK(view.boxOfNode[g.findNode("bias_0").index] == constant);
+  CHECK(view.boxOfNode[g.findNode("lost_0").index] == unused);
+  for (const char* name : {"alone", "sum", "end", "kept", "written"}) {
+    const int box = boxNamed(view, name);
+    REQUIRE(box >= 0);
+    CHECK(view.boxes[box].fold == Fold::None);
+  }
+  const auto joined = [&](int from, int to) {
+    return std::any_of(view.edges.begin(), view.edges.end(),
+                       [&](const VisibleEdge& e) { return e.from == from && e.to == to; });
+  };
+  CHECK(joined(constant, boxNamed(view, "sum")));
+  CHECK(joined(boxNamed(view, "sum"), unused));
+  const Result<Layout> layout = layoutLayered(view);
+  REQUIRE(layout);
+  checkLayout(view, *layout);
+  CHECK(boxNamed(makeVisibleGraph(g, {.unfolded = {"bias_1"}}), "bias_0") >= 0);
+  CHECK(boxNamed(makeVisibleGraph(g, {.foldDeadEnds = false}), "lost_0") >= 0);
+  // A graph that has no inputs or no outputs is no dead end.
+  Graph without;
+  const ValueId w = without.addWeight("w", Type::tensor(DType::Float32, {Dim(4)}), nullptr);
+  const ValueId one = without.output(without.append(without.root(), relu, {Argument(w)}, "one"));
+  const ValueId two = without.output(without.append(without.root(), relu, {Argument(one)}, "two"));
+  CHECK(boxNamed(makeVisibleGraph(without), "one") >= 0);
+  without.setReturns(without.root(), {Argument(two)});
+  CHECK(boxNamed(makeVisibleGraph(without), "one") >= 0);
 }
 
 // A ratio, because absolute times differ from machine to machine: five times the boxes may take ten times as long,

@@ -109,16 +109,25 @@ std::pair<size_t, size_t> straightPairs(const VisibleGraph& view, const Layout& 
   return {straight, all};
 }
 
+/// A drawing that runs to the right as one that runs down.
+Layout turned(Layout layout) {
+  for (Rect& r : layout.boxes) r = {r.y, r.x, r.height, r.width};
+  for (EdgePath& edge : layout.edges)
+    for (Point& p : edge.points) std::swap(p.x, p.y);
+  return layout;
+}
+
 }  // namespace
 
 LayoutQuality qualityOf(const VisibleGraph& view, const Layout& layout, double paneWidth, double paneHeight) {
   LayoutQuality q;
   q.boxes = view.boxes.size();
   q.edges = view.edges.size();
-  const std::vector<Piece> pieces = piecesOf(view, layout);
+  const Layout down = layout.flow == Flow::Right ? turned(layout) : layout;
+  const std::vector<Piece> pieces = piecesOf(view, down);
   q.crossings = countCrossings(view, pieces);
   for (const Piece& p : pieces) q.bends += std::abs(p.a.x - p.b.x) > 1;
-  const auto [straight, all] = straightPairs(view, layout);
+  const auto [straight, all] = straightPairs(view, down);
   if (all > 0) q.straightness = static_cast<double>(straight) / static_cast<double>(all);
   q.width = layout.width;
   q.height = layout.height;

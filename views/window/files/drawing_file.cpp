@@ -42,6 +42,8 @@ void writePage(const Canvas& canvas, const Graph* before, const std::vector<Reco
   options.depth = scene->options.depth;
   options.opened = scene->options.opened;
   options.closed = scene->options.closed;
+  options.flow = scene->options.flow;
+  options.foldDeadEnds = scene->options.foldDeadEnds;
   GraphDifference difference;
   for (const RecordInfo& r : records) {
     for (const QString& name : r.removed) difference.removed.insert(name.toStdString());
@@ -75,6 +77,7 @@ void writeDrawing(const Canvas& canvas, const QString& path, QString& why) {
   DrawOptions options;
   options.theme = currentTheme();
   options.title = scene->graph->name;
+  options.flow = scene->options.flow;
   if (ending == QLatin1String("dot")) {
     writeWhole(path, QByteArray::fromStdString(dotOf(scene->view, scene->graph->name, options)), why);
     return;
