@@ -5,6 +5,7 @@
 const BOX = 0, IN = 1, OUT = 2, DUMMY = 3;
 const MARGIN = 14, HEADER = 26;
 const SHAPE = 1.4;  // the width in heights that columns aim at
+const LOW = 2000, SHORT = 5000;  // what is lower, or shorter, stays whole: boxes are wider than high
 
 /** The positions nearest to the wishes that keep the gaps: pool adjacent violators. */
 function project(positions, weights, gaps) {
@@ -221,7 +222,8 @@ class PlacedLevel {
       const dx = Math.abs(this.x[s.from] + s.fromOffset - this.x[s.to] - s.toOffset), l = this.layer[s.from];
       widest[l] = Math.max(widest[l], dx);
     }
-    const longest = new Float64Array(layers.length);  // the label that takes the most of the way to the next layer
+    // The label that takes the most of the way to the next layer.
+    const longest = this.longest = new Float64Array(layers.length);
     for (const edge of this.edges) {
       const first = edge.chain[edge.reversed ? edge.chain.length - 1 : 0];
       if (edge.far || this.kind[first] !== BOX || this.inner[first]) continue;
@@ -310,7 +312,7 @@ class PlacedLevel {
   /** What is much taller than wide goes on in another column. */
   breakIntoColumns(shape) {
     const {layers} = this.plan, {top, bottom, height} = this;
-    if (height < 2000 || height * shape < 3.5 * this.width || layers.length < 4) return;
+    if (height < (shape < 1 ? SHORT : LOW) || height * shape < 3.5 * this.width || layers.length < 4) return;
     const most = height / Math.max(2, Math.round(Math.sqrt(shape * height / (this.width + 48))));
     const keyOf = (item, value) => `${item} ${value}`;
     const over = layers.map(() => new Map());
@@ -356,7 +358,8 @@ class PlacedLevel {
       column.dx = left - from;
       column.dy = (c === 0 ? 0 : turn) - top[column.first];
       left += to - from + gutter;
-      lowest = Math.max(lowest, bottom[column.last] + column.dy + (isLast ? 0 : turn));
+      column.foot = bottom[column.last] + column.dy + (column.last + 1 < layers.length ? this.longest[column.last] : 0);
+      lowest = Math.max(lowest, column.foot + (isLast ? 0 : turn));
       if (isLast) return;
       column.ways = new Map();
       for (const [key] of [...over[column.last]].sort((a, b) => b[1] - a[1])) {
@@ -380,7 +383,7 @@ class PlacedLevel {
         for (const [x, y] of edge.stops.slice(2 * i, 2 * i + 2)) stops.push([x + column.dx, y + column.dy]);
         if (i + 1 === chain.length || columnOf[this.layer[chain[i + 1]]] === column) return;
         const x = column.ways.get(keyOf(item, edge.value)), y = top[column.next.first] + column.next.dy;
-        stops.push([x, bottom[column.last] + column.dy], [x, y], [edge.stops[2 * i + 2][0] + column.next.dx, y]);
+        stops.push([stops[stops.length - 1][0], column.foot], [x, column.foot], [x, y], [edge.stops[2 * i + 2][0] + column.next.dx, y]);
       });
       if (this.kind[chain[chain.length - 1]] === OUT) stops[stops.length - 1][1] = lowest;
       edge.stops = stops;

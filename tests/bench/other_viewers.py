@@ -74,13 +74,13 @@ EXPLORER = """(() => {
 })()"""
 
 
-def wait_for(browser, script, seconds=SECONDS):
-    """Until it gives the same number of boxes twice."""
+def wait_for(browser, script, least=1, seconds=SECONDS):
+    """Until it gives the same number of boxes twice, so many at least."""
     end, before = time.monotonic() + seconds, -1
     while time.monotonic() < end:
         found = browser.run(script)
         count = len(found["boxes"]) if found else -1
-        if found and count == before:
+        if count >= least and count == before:
             return found
         before = count
         time.sleep(1.5)
@@ -154,8 +154,7 @@ def explorer(model, folder, port):
             browser.picture(folder / f"{model.stem}.explorer_first.png")
             browser.run("""[...document.querySelectorAll('button, .expand-all, [aria-label]')].find((e) =>
               /unfold_more_double|expand all/i.test(e.textContent + (e.getAttribute('aria-label') || ''))).click()""")
-            time.sleep(2)
-            found = wait_for(browser, EXPLORER)
+            found = wait_for(browser, EXPLORER, len(found["boxes"]) + 1)
         seconds = time.monotonic() - start
         browser.picture(folder / f"{model.stem}.explorer.png")
         return found, seconds

@@ -179,6 +179,22 @@ class Page(TestCase):
             }));
             return wrong; })()"""), 0)
 
+    def test_the_drawing_runs_to_the_right_where_that_is_asked(self):
+        self.done("draw", self.model, "--all", "--flow", "right", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        browser.frame()
+        layout = "graft.panes[0].layout"
+        self.assertTrue(browser.run(f"{layout}.width > 2 * {layout}.height"))
+        # Each edge enters its box at the left, and shapes stand beside it.
+        self.assertEqual(browser.run(f"""{layout}.ways.filter((w) => w.to >= 0 && {layout}.rects[w.to] &&
+            Math.abs(w.stops[w.stops.length - 1][0] - {layout}.rects[w.to].x) > 1).length"""), 0)
+        self.assertGreater(browser.run("graft.panes[0].labels.length"), 5)
+        browser.run("(() => { const e = document.getElementById('flow'); e.value = 'down'; e.dispatchEvent(new Event('change')); })()")
+        browser.frame()
+        self.assertTrue(browser.run(f"{layout}.height > 2 * {layout}.width"))
+        self.assertEqual(browser.complaints(), [])
+
     def test_search_opens_what_hides_a_hit(self):
         self.done("draw", self.model, "--depth", "0", "-o", self.page)
         browser = self.browser()

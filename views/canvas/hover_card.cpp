@@ -13,7 +13,7 @@
 namespace graft {
 namespace {
 
-QString words(const char* text) { return QCoreApplication::translate("HoverCard", text); }
+QString cardWords(const char* text) { return QCoreApplication::translate("HoverCard", text); }
 
 /// Of tensors whose sizes are known; 0 of others.
 double bytesOf(const Type& type) {
@@ -38,13 +38,13 @@ class Writer {
   explicit Writer(CardText& card) : card_(card) {}
 
   void row(const char* name, const QString& value) {
-    if (!value.isEmpty()) card_.rows.emplace_back(words(name), value);
+    if (!value.isEmpty()) card_.rows.emplace_back(cardWords(name), value);
   }
   /// A few of them; the others are counted.
   void list(const char* name, const QStringList& values) {
     constexpr qsizetype most = 4;
     QStringList shown = values.mid(0, most);
-    if (values.size() > most) shown << words("and %1 more").arg(values.size() - most);
+    if (values.size() > most) shown << cardWords("and %1 more").arg(values.size() - most);
     row(name, shown.join(QLatin1Char('\n')));
   }
 
@@ -77,7 +77,8 @@ void describe(Writer& out, const Graph& graph, const Node& node) {
 QString CardText::plain() const {
   QString text = title + QLatin1Char(' ') + name;
   for (const auto& [label, value] : rows)
-    text += QStringLiteral("; ") + label + QStringLiteral(": ") + QString(value).replace(QLatin1Char('\n'), QStringLiteral(", "));
+    text += QStringLiteral("; ") + label + QStringLiteral(": ") +
+            QString(value).replace(QLatin1Char('\n'), QStringLiteral(", "));
   return hint.isEmpty() ? text : text + QStringLiteral("; ") + hint;
 }
 
@@ -104,18 +105,20 @@ CardText cardOf(const Scene& scene, int index, const CardExtra& extra) {
   out.row("kernel", extra.kernel);
   if (box.node)
     if (const SourceLocation* s = graph.sourceOf(graph.node(box.node)); s && !s->file.empty())
-      out.row("source", QStringLiteral("%1:%2").arg(shortSourceName(toQt(s->file))).arg(s->line) +
-                            (s->code.empty() ? QString() : QLatin1Char('\n') + toQt(s->code).trimmed().section(QLatin1Char('\n'), 0, 0)));
+      out.row("source",
+              QStringLiteral("%1:%2").arg(shortSourceName(toQt(s->file))).arg(s->line) +
+                  (s->code.empty() ? QString()
+                                   : QLatin1Char('\n') + toQt(s->code).trimmed().section(QLatin1Char('\n'), 0, 0)));
   out.row("measured", extra.measured);
-  const QString all = words(box.fold == Fold::Constant   ? "%1 operators that depend on weights alone"
-                            : box.fold == Fold::Unused   ? "%1 operators whose results nothing uses"
-                            : box.kind == BoxKind::Input ? "%1 inputs"
+  const QString all = cardWords(box.fold == Fold::Constant    ? "%1 operators that depend on weights alone"
+                            : box.fold == Fold::Unused    ? "%1 operators whose results nothing uses"
+                            : box.kind == BoxKind::Input  ? "%1 inputs"
                             : box.kind == BoxKind::Output ? "%1 outputs"
                                                           : "%1 identical blocks");
   if (box.repeat > 1)
-    card.hint = all.arg(box.repeat) + words("; Shift+Space, or a double click on ×%1, shows each").arg(box.repeat);
+    card.hint = all.arg(box.repeat) + cardWords("; Shift+Space, or a double click on ×%1, shows each").arg(box.repeat);
   else if (box.kind == BoxKind::Module)
-    card.hint = words("Space, or a double click, opens it");
+    card.hint = cardWords("Space, or a double click, opens it");
   return card;
 }
 
@@ -134,18 +137,24 @@ HoverCard::HoverCard(QWidget* parent) : QFrame(parent, Qt::ToolTip | Qt::Framele
 void HoverCard::show(const CardText& card, const QRect& box, const Palette& colors) {
   constexpr int width = 360, gap = 10;
   const QString dim = toQt(colors.dim).name();
-  QString html = QStringLiteral("<div style=\"font-size:14px\"><b>%1</b> <span style=\"color:%3\">%2</span></div><table cellspacing=\"0\" cellpadding=\"0\" style=\"margin-top:4px\">")
+  QString html = QStringLiteral(
+                     "<div style=\"font-size:14px\"><b>%1</b> <span style=\"color:%3\">%2</span></div><table "
+                     "cellspacing=\"0\" cellpadding=\"0\" style=\"margin-top:4px\">")
                      .arg(card.title.toHtmlEscaped(), card.name.toHtmlEscaped(), dim);
   for (const auto& [name, value] : card.rows)
-    html += QStringLiteral("<tr><td style=\"color:%3;padding:1px 10px 1px 0\">%1</td><td style=\"padding:1px 0\">%2</td></tr>")
-                .arg(name.toHtmlEscaped(), value.toHtmlEscaped().replace(QLatin1Char('\n'), QStringLiteral("<br>")), dim);
+    html +=
+        QStringLiteral(
+            "<tr><td style=\"color:%3;padding:1px 10px 1px 0\">%1</td><td style=\"padding:1px 0\">%2</td></tr>")
+            .arg(name.toHtmlEscaped(), value.toHtmlEscaped().replace(QLatin1Char('\n'), QStringLiteral("<br>")), dim);
   html += QStringLiteral("</table>");
   if (!card.hint.isEmpty())
     html += QStringLiteral("<div style=\"color:%2;margin-top:6px\">%1</div>").arg(card.hint.toHtmlEscaped(), dim);
   text_->setText(html);
   setAccessibleDescription(card.plain());
-  setStyleSheet(QStringLiteral("graft--HoverCard{background:%1;border:1px solid %2;border-radius:6px}QLabel{color:%3;background:transparent;font-size:12px}")
-                    .arg(toQt(colors.surface).name(), toQt(mix(colors.surface, colors.dim, 0.5)).name(), toQt(colors.text).name()));
+  setStyleSheet(QStringLiteral("graft--HoverCard{background:%1;border:1px solid "
+                               "%2;border-radius:6px}QLabel{color:%3;background:transparent;font-size:12px}")
+                    .arg(toQt(colors.surface).name(), toQt(mix(colors.surface, colors.dim, 0.5)).name(),
+                         toQt(colors.text).name()));
   setFixedWidth(width);
   const int height = heightForWidth(width);
   setFixedHeight(height > 0 ? height : sizeHint().height());
@@ -154,7 +163,8 @@ void HoverCard::show(const CardText& card, const QRect& box, const Palette& colo
   // To the right of the box, to its left, or below it: wherever there is room.
   QPoint at(box.right() + gap, box.top());
   if (at.x() + width > area.right()) at.setX(box.left() - gap - width);
-  if (at.x() < area.left()) at = {std::clamp(box.left(), area.left(), std::max(area.left(), area.right() - width)), box.bottom() + gap};
+  if (at.x() < area.left())
+    at = {std::clamp(box.left(), area.left(), std::max(area.left(), area.right() - width)), box.bottom() + gap};
   at.setY(std::clamp(at.y(), area.top(), std::max(area.top(), area.bottom() - this->height())));
   move(at);
   QFrame::show();

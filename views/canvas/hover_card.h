@@ -1,5 +1,5 @@
-// HoverCard: what a box is, beside it: name, operator, module, shapes, dtypes, bytes, kernel, source line. It comes when
-// the pointer rests on the box, and by a key for the box that is selected; it goes when the drawing moves.
+// HoverCard: what a box is, beside it: name, operator, module, shapes, dtypes, bytes, kernel, source line. It comes
+// when the pointer rests on the box, and by a key for the box that is selected; it goes when the drawing moves.
 //
 //   CardText text = cardOf(scene, box, extra);
 //   card.show(text, place of the box on the screen);

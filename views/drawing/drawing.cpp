@@ -128,8 +128,10 @@ GraphDifference differenceByNames(const Graph& before, const Graph& after) {
 }
 
 Result<std::string> drawDot(const Graph& graph, const DrawOptions& options) {
-  VisibleGraph view = makeVisibleGraph(
-      graph, {.depth = options.depth, .foldRepeats = options.foldRepeats, .showScalars = options.showScalars, .foldDeadEnds = options.foldDeadEnds});
+  VisibleGraph view = makeVisibleGraph(graph, {.depth = options.depth,
+                                               .foldRepeats = options.foldRepeats,
+                                               .showScalars = options.showScalars,
+                                               .foldDeadEnds = options.foldDeadEnds});
   return dotOf(view, graph.name, options);
 }
 
@@ -139,7 +141,8 @@ std::string dotOf(const VisibleGraph& view, const std::string& name, const DrawO
       "digraph {} {{\n{}  bgcolor=\"{}\"; compound=true; nslimit=2; fontname=\"Inter\";\n"
       "  node [shape=box, style=\"rounded,filled\", fontname=\"Inter\", fontsize=11, fontcolor=\"{}\"];\n"
       "  edge [color=\"{}\", fontname=\"Inter\", fontsize=9, fontcolor=\"{}\", arrowsize=0.6];\n",
-      dotString(name), options.flow == Flow::Right ? "  rankdir=LR;\n" : "", p.background.hex(), p.text.hex(), p.edge.hex(), p.dim.hex());
+      dotString(name), options.flow == Flow::Right ? "  rankdir=LR;\n" : "", p.background.hex(), p.text.hex(),
+      p.edge.hex(), p.dim.hex());
   auto write = [&](int i, int indent, auto& self) -> void {
     const Box& box = view.boxes[i];
     std::string pad(indent, ' ');

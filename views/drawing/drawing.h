@@ -53,7 +53,7 @@ struct DrawOptions {
   bool foldDeadEnds = true;  ///< what depends on weights alone, and what nothing uses, as one box each
   bool columns = true;       ///< what is much longer than wide goes on in another column, or row
   Flow flow = Flow::Down;
-  bool labels = true;        ///< shapes and dtypes on edges
+  bool labels = true;  ///< shapes and dtypes on edges
   bool legend = true;
   Theme theme = Theme::Light;
   LayoutEngine engine = LayoutEngine::Automatic;

@@ -110,7 +110,10 @@ Json levelJson(const LevelPlan& level) {
 /// What became of nodes, onto boxes: a module holds the changes of its nodes.
 Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std::set<std::string, std::less<>>& gone,
                        const std::set<std::string, std::less<>>& changed, Change kind) {
-  const ViewOptions all{.depth = -1, .foldRepeats = options.foldRepeats, .showScalars = options.showScalars, .foldDeadEnds = options.foldDeadEnds};
+  const ViewOptions all{.depth = -1,
+                        .foldRepeats = options.foldRepeats,
+                        .showScalars = options.showScalars,
+                        .foldDeadEnds = options.foldDeadEnds};
   const VisibleGraph view = makeVisibleGraph(graph, all);
   // A page of more would be slow to open.
   const size_t most = options.maxBoxes * 8;

@@ -144,7 +144,8 @@ class Writer {
   void arrow(const EdgePath& edge) {
     if (edge.points.size() < 4) return;
     const auto [tip, a, b] = arrowHead(edge);
-    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}z\"/>\n", tip.x, tip.y, a.x, a.y, b.x, b.y);
+    fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}L{:.1f} {:.1f}z\"/>\n", tip.x, tip.y, a.x, a.y, b.x,
+                   b.y);
   }
 
   void badge(size_t repeat, double right, double y) {
@@ -360,7 +361,8 @@ std::string compose(const DrawOptions& options, const std::vector<std::pair<std:
     if (titled) writer.text(parts[i].first, x + Metrics::margin, top - 4, 15, writer.colors().text, 600);
     writer.graph(part.view, part.layout, changes[i], x, top);
     addKinds(part.view, used);
-    const double w = std::max(part.layout.width, titled ? textWidth(parts[i].first, 15) * 1.08 + 2 * Metrics::margin : 0);
+    const double w =
+        std::max(part.layout.width, titled ? textWidth(parts[i].first, 15) * 1.08 + 2 * Metrics::margin : 0);
     width = std::max(width, x + w + 10);
     height = std::max(height, part.layout.height);
     // Drawings stand beside each other across the way that they run.

@@ -9,7 +9,6 @@
 namespace graft {
 namespace {
 
-constexpr double tall = 2000;        // pixels: what is lower stays whole
 constexpr double slim = 3.5;         // times as slim as wanted: what is wider stays whole
 constexpr size_t mostOverACut = 12;  // values: with more of them, nobody could follow the turns
 constexpr double turn = 44;          // room for turns at head and foot
@@ -24,9 +23,9 @@ struct Column {
 
 }  // namespace
 
-void Level::breakIntoColumns(double wanted) {
+void Level::breakIntoColumns(double wanted, double low) {
   const int layers = static_cast<int>(layers_.size());
-  if (height < tall || height * wanted < slim * width || layers < 4) return;
+  if (height < low || height * wanted < slim * width || layers < 4) return;
   const double wish = std::sqrt(wanted * height / (width + 2 * gutter));
   const double most = height / std::max(2.0, std::round(wish));
   // What crosses the boundary below each layer.
@@ -69,6 +68,11 @@ void Level::breakIntoColumns(double wanted) {
   if (columns.size() < 2) return;
   columns.back().last = layers - 1;
 
+  // Where the turns begin: below the last layer, and what its labels take.
+  const auto footOf = [&](const Column& column) {
+    const auto last = static_cast<size_t>(column.last);
+    return bottom_[last] + column.dy + (last + 1 < bottom_.size() ? longest_[last] : 0);
+  };
   std::vector<size_t> columnOf(static_cast<size_t>(layers));
   double left = 0, lowest = 0;
   for (size_t c = 0; c < columns.size(); ++c) {
@@ -87,7 +91,7 @@ void Level::breakIntoColumns(double wanted) {
     column.dy = (c == 0 ? 0 : turn) - top_[static_cast<size_t>(column.first)];
     left += column.right - column.left + gutter;
     const bool isLast = c + 1 == columns.size();
-    lowest = std::max(lowest, bottom_[static_cast<size_t>(column.last)] + column.dy + (isLast ? 0 : turn));
+    lowest = std::max(lowest, footOf(column) + (isLast ? 0 : turn));
     if (isLast) break;
     // From right to left: the turns lie one inside the other.
     column.ways = over[static_cast<size_t>(column.last)];
@@ -127,7 +131,8 @@ void Level::breakIntoColumns(double wanted) {
       if (i + 1 == chain.size() || columnAt(chain[i + 1]) == c) continue;
       const Column& next = columns[c + 1];
       const double x = column.ways.at({chain[i], edge.net});
-      stops.push_back({x, bottom_[static_cast<size_t>(column.last)] + column.dy});
+      stops.push_back({stops.back().x, footOf(column)});
+      stops.push_back({x, footOf(column)});
       stops.push_back({x, top_[static_cast<size_t>(next.first)] + next.dy});
       stops.push_back({edge.stops[2 * i + 2].x + next.dx, stops.back().y});
     }

@@ -134,9 +134,11 @@ class Nested {
     Container& c = at(box);
     for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
       if (graph_.boxes[child].open) fixPorts(c.level, itemOf_[child], at(child));
-    constexpr double shape = 1.4;
-    c.level.place(
-        {.labels = options_.labels, .columns = options_.columns, .shape = isDown() ? shape : 1 / shape});
+    constexpr double shape = 1.4, low = 2000, shortest = 5000;  // boxes are wider than high
+    c.level.place({.labels = options_.labels,
+                   .columns = options_.columns,
+                   .shape = isDown() ? shape : 1 / shape,
+                   .low = isDown() ? low : shortest});
     const double margin = Metrics::margin, header = box < 0 ? margin : Metrics::header + 4;
     c.left = isDown() ? margin : header;
     c.top = isDown() ? header : margin;

@@ -32,7 +32,7 @@ void Level::place(const Options& options) {
   assignY(options.labels);
   attach();
   route();
-  if (options.columns) breakIntoColumns(options.shape);
+  if (options.columns) breakIntoColumns(options.shape, options.low);
 }
 
 /// Depth-first from each item in order; an edge back onto the path is turned round for the layering.
@@ -161,7 +161,7 @@ void Level::assignY(bool roomForLabels) {
   top_.assign(count, 0);
   bottom_.assign(count, 0);
   std::vector<double> widest(count, 0);  // the farthest sideways run of an edge below the layer
-  std::vector<double> longest(count, 0);  // the label that takes the most room there
+  longest_.assign(count, 0);
   std::vector<char> hasBoxes(count, 0);
   for (const Segment& s : segments_) {
     double dx = std::abs(items[s.from].x + s.fromOffset - items[s.to].x - s.toOffset);
@@ -169,7 +169,7 @@ void Level::assignY(bool roomForLabels) {
   }
   if (roomForLabels)
     for (const LevelEdge& edge : edges) {
-      double& most = longest[static_cast<size_t>(items[edge.from].layer)];
+      double& most = longest_[static_cast<size_t>(items[edge.from].layer)];
       if (!edge.isFar) most = std::max(most, edge.labelLength);
     }
   double y = 0;
@@ -181,7 +181,7 @@ void Level::assignY(bool roomForLabels) {
     bool boxes =
         std::any_of(layers_[l].begin(), layers_[l].end(), [&](int i) { return items[i].kind == LevelItem::Kind::Box; });
     for (int i : layers_[l]) items[i].y = y + (tallest - items[i].height) / 2;
-    const double base = std::max(boxes ? (roomForLabels ? 30.0 : 22.0) : 12.0, longest[l]);
+    const double base = std::max(boxes ? (roomForLabels ? 30.0 : 22.0) : 12.0, longest_[l]);
     y = bottom_[l] + std::clamp(base + widest[l] * 0.06, base, base + 44);
   }
   height = count ? bottom_.back() : 0;

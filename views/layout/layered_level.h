@@ -53,6 +53,7 @@ class Level {
     bool labels = false;   ///< leave room for them
     bool columns = false;  ///< what is much taller than wide goes on in another column
     double shape = 1.4;    ///< the width in heights that columns aim at
+    double low = 2000;     ///< pixels: what is lower stays whole
   };
   void place(const Options& options);
   // What `place` decided, for plans of levels
@@ -85,7 +86,7 @@ class Level {
   void attach();
   void spread(std::vector<int>& list, int item, bool atTop);
   void route();
-  void breakIntoColumns(double shape);
+  void breakIntoColumns(double shape, double low);
 
   size_t boxCount_ = 0;         ///< items before the dummies
   std::vector<char> reversed_;  ///< by edge
@@ -94,6 +95,7 @@ class Level {
   std::vector<std::vector<int>> up_, down_;  ///< by item: its segments
   std::vector<std::vector<int>> chains_;     ///< by edge: items it runs through, from the upper end to the lower
   std::vector<double> top_, bottom_;         ///< by layer
+  std::vector<double> longest_;              ///< by layer: what its labels take of the way to the next
   /// Ways that should run straight down, the spine first: items of neighbouring layers, each in one thread at most.
   std::vector<std::vector<int>> threads_;
   std::vector<double> anchor_;  ///< by item: where its thread passes, from its centre

@@ -50,8 +50,8 @@ enum class LayoutEngine { Automatic, Layered, Graphviz };
 
 struct LayoutOptions {
   LayoutEngine engine = LayoutEngine::Automatic;
-  bool labels = true;            ///< leave room for shapes and dtypes
-  bool columns = true;           ///< what is much longer than wide goes on in another column, or row (layered)
+  bool labels = true;   ///< leave room for shapes and dtypes
+  bool columns = true;  ///< what is much longer than wide goes on in another column, or row (layered)
   Flow flow = Flow::Down;
   double graphvizSeconds = 1.0;  ///< after that dot is killed
   size_t graphvizBoxes = 1500;   ///< more boxes are not tried with dot

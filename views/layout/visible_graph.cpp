@@ -418,7 +418,12 @@ class Builder {
   void addEdgesInto(NodeId id) {
     const Node& node = graph_.node(id);
     int to = view_.boxOfNode[id.index];
-    auto add = [&](ValueId v) { addEdge(v, to); };
+    const bool isFolded = bool(foldOf(id)) && folds_.isConstant[id.index];
+    auto add = [&](ValueId v) {
+      const NodeId maker = graph_.value(v).producer;
+      if (isFolded && !(maker && folds_.isConstant[maker.index])) return;  // only its size counts
+      addEdge(v, to);
+    };
     for (const Argument& a : node.args) a.forEachValue(add);
     for (const auto& [name, a] : node.kwargs) a.forEachValue(add);
   }
@@ -444,7 +449,7 @@ class Builder {
   DeadEnds folds_;
   std::unordered_map<uint32_t, int> foldBoxes_;  ///< by the node that stands for the fold
   std::vector<uint32_t> position_;               ///< by node: its place in order_
-  std::vector<Summary> summaries_;  ///< by module call
+  std::vector<Summary> summaries_;               ///< by module call
   std::unordered_map<uint32_t, size_t> runs_;
   std::vector<Place> places_;
   std::unordered_map<uint32_t, int> inputs_;

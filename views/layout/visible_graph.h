@@ -31,7 +31,7 @@ struct ViewOptions {
   bool foldRepeats = true;  ///< identical blocks as one, and inputs or outputs where there are very many
   std::set<std::string, std::less<>>
       unfolded{};  ///< repeats to show in full, by the path of their first block; bundles of inputs by their key
-  bool showScalars = false;                                 ///< draw calculations on sizes, too
+  bool showScalars = false;  ///< draw calculations on sizes, too
   bool foldDeadEnds = true;  ///< what depends on weights alone, and what nothing uses, as one box each
   bool columns = true;       ///< what is much longer than wide goes on in another column, or row
   Flow flow = Flow::Down;
@@ -58,7 +58,7 @@ struct Box {
   std::string key{};      ///< names the box across snapshots: the node's name, the module's path, "input x", "output 0"
   size_t repeat = 1;      ///< that many identical blocks, inputs, outputs or operators of a dead end are shown as this
   Fold fold = Fold::None;
-  size_t nodeCount = 1;   ///< operators it stands for
+  size_t nodeCount = 1;  ///< operators it stands for
 };
 
 struct VisibleEdge {

@@ -269,7 +269,8 @@ void Actions::addCanvasActions(QMenu* view) {
     canvas->setFocus();
     canvas->showCardOfSelection();
   });
-  card->setToolTip(tr("Operator, shapes, bytes, kernel and source line, beside the box; as when the pointer rests on it"));
+  card->setToolTip(
+      tr("Operator, shapes, bytes, kernel and source line, beside the box; as when the pointer rests on it"));
   QMenu* depth = view->addMenu(tr("Open modules to &depth"));
   for (int d = 0; d <= 4; ++d) {
     const QByteArray name = "depth" + QByteArray::number(d);

@@ -97,7 +97,7 @@ class CardTest : public QObject {
     QVERIFY(canvas.visibleSceneRect().contains(first));
     QVERIFY(canvas.scale() >= 0.7);
     canvas.setStyle(Flow::Down, false, true);
-    QVERIFY(canvas.scene()->layout.height > 3 * canvas.scene()->layout.width);
+    QVERIFY(canvas.scene()->layout.height > canvas.scene()->layout.width);
   }
 };
 

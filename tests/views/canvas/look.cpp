@@ -1,27 +1,25 @@
 // look --pictures FOLDER [--depth N]... [--repeats] [--dead-ends] [--flow down|right] [--theme T] [--size WxH]
-//      ENGINE... -- MODEL...
-// Pictures of these models as the canvas draws them, first and at fit, to look at. At double scale: QT_SCALE_FACTOR=2.
-// A graph of a capture is FILE#NAME. tests/views/layout/layout_look.cpp has the numbers.
+// GRAPH.json... Pictures of graphs as the canvas draws them, first and at fit, to look at. GRAPH.json is what `graft
+// text MODEL --json` prints. At double scale: QT_SCALE_FACTOR=2. tests/views/layout/layout_look.cpp has the numbers.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
+#include <QFile>
 #include <QFileInfo>
-#include <QStandardPaths>
+#include <QJsonDocument>
 #include <QTest>
 #include <cstdio>
 
 #include "views/canvas/canvas.h"
-#include "views/document/document.h"
+#include "views/canvas/hover_card.h"
+#include "views/document/graph_decode.h"
+#include "views/widgets/theme.h"
 
 using namespace graft;
 
 int main(int argc, char** argv) {
   QApplication app(argc, argv);
-  QStandardPaths::setTestModeEnabled(true);
-  const QStringList words = QApplication::arguments();
-  const qsizetype split = words.indexOf(QStringLiteral("--"));
   QCommandLineParser parser;
-  parser.setOptionsAfterPositionalArgumentsMode(QCommandLineParser::ParseAsPositionalArguments);
   const QCommandLineOption depth(QStringLiteral("depth"),
                                  QStringLiteral("Modules nested this deep are closed; -1: none"), QStringLiteral("N"),
                                  QStringLiteral("1")),
@@ -30,21 +28,22 @@ int main(int argc, char** argv) {
       deadEnds(QStringLiteral("dead-ends"), QStringLiteral("Do not fold dead ends")),
       flow(QStringLiteral("flow"), QStringLiteral("down or right"), QStringLiteral("F"), QStringLiteral("down")),
       theme(QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("T"), QStringLiteral("light")),
+      card(QStringLiteral("card"), QStringLiteral("A picture of the card of this node"), QStringLiteral("NODE")),
       size(QStringLiteral("size"), QStringLiteral("Of the canvas"), QStringLiteral("WxH"), QStringLiteral("1100x760"));
-  parser.addOptions({depth, repeats, deadEnds, flow, pictures, theme, size});
-  if (split < 0 || !parser.parse(words.mid(0, split)) || parser.positionalArguments().isEmpty() ||
-      !parser.isSet(pictures))
-    return std::fprintf(stderr, "usage: look --pictures FOLDER [OPTION...] ENGINE... -- MODEL...\n"), 2;
-  EngineClient engine(parser.positionalArguments());
-  Document document(engine);
-  engine.start();
-  const QStringList sides = parser.value(size).split(QLatin1Char('x'));
+  parser.addOptions({depth, repeats, deadEnds, flow, pictures, theme, card, size});
+  parser.process(app);
+  if (!parser.isSet(pictures) || parser.positionalArguments().isEmpty())
+    return std::fprintf(stderr, "usage: look --pictures FOLDER [OPTION...] GRAPH.json...\n"), 2;
   QDir().mkpath(parser.value(pictures));
-  for (const QString& path : words.mid(split + 1)) {
-    document.open(path.section(QLatin1Char('#'), 0, 0), {}, path.section(QLatin1Char('#'), 1));
-    if (!QTest::qWaitFor([&] { return !document.isOpening(); }, 120000) || !document.isOpen())
-      return std::fprintf(stderr, "look: %s was not opened\n", qPrintable(path)), 1;
-    const QString name = QFileInfo(path).completeBaseName();
+  const QStringList sides = parser.value(size).split(QLatin1Char('x'));
+  const bool isDark = parser.value(theme) == QLatin1String("dark");
+  applyTheme(isDark ? Theme::Dark : Theme::Light);
+  for (const QString& path : parser.positionalArguments()) {
+    QFile file(path);
+    const QJsonDocument json =
+        file.open(QIODevice::ReadOnly) ? QJsonDocument::fromJson(file.readAll()) : QJsonDocument();
+    const std::shared_ptr<const Graph> graph = json.isObject() ? decodeGraph(json.object()) : nullptr;
+    if (!graph) return std::fprintf(stderr, "look: %s has no graph\n", qPrintable(path)), 1;
     for (const QString& level : parser.values(depth)) {
       ViewOptions options;
       options.depth = level.toInt();
@@ -52,15 +51,24 @@ int main(int argc, char** argv) {
       options.foldDeadEnds = !parser.isSet(deadEnds);
       options.flow = parser.value(flow) == QLatin1String("right") ? Flow::Right : Flow::Down;
       Canvas canvas;
-      canvas.setTheme(parser.value(theme) == QLatin1String("dark") ? Theme::Dark : Theme::Light);
+      canvas.setTheme(isDark ? Theme::Dark : Theme::Light);
+      canvas.setOverviewVisible(true);
+      canvas.setLegendVisible(true);
       canvas.resize(sides.value(0).toInt(), sides.value(1).toInt());
       canvas.show();
       canvas.setViewOptions(options);
-      canvas.setGraph(document.graph());
+      canvas.setGraph(graph);
       if (!QTest::qWaitFor([&] { return canvas.scene() && !canvas.isPartial(); }, 60000)) return 1;
       const QString stem = QStringLiteral("%1/%2_%3_%4_%5")
-                               .arg(parser.value(pictures), name, level, parser.value(flow), parser.value(theme));
+                               .arg(parser.value(pictures), QFileInfo(path).completeBaseName(), level,
+                                    parser.value(flow), parser.value(theme));
       canvas.grab().save(stem + QStringLiteral("_first.png"));
+      if (parser.isSet(card)) {
+        canvas.reveal(parser.value(card));
+        canvas.showCardOfSelection();
+        canvas.grab().save(stem + QStringLiteral("_selected.png"));
+        canvas.findChild<HoverCard*>()->grab().save(stem + QStringLiteral("_card.png"));
+      }
       canvas.fit();
       canvas.grab().save(stem + QStringLiteral("_fit.png"));
     }

@@ -120,8 +120,9 @@ int main(int argc, char** argv) {
       paths.emplace_back(word);
   }
   if (options.depths.empty()) options.depths = {1, -1};
-  fmt::print("| drawing | boxes | edges | crossings | bends | straight | size | words at fit | |\n"
-             "|---|---|---|---|---|---|---|---|---|\n");
+  fmt::print(
+      "| drawing | boxes | edges | crossings | bends | straight | size | words at fit | |\n"
+      "|---|---|---|---|---|---|---|---|---|\n");
   for (const std::string& path : paths) {
     std::ifstream in(path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -132,7 +133,13 @@ int main(int argc, char** argv) {
       printPlaces(name, json);
       continue;
     }
-    GraphReader reader;
+    // As the window reads them: names are all that it knows of operators.
+    GraphReader reader([](std::string_view op, const std::vector<std::string>& parameters) {
+      Operator made = *unknownOperator(std::string(op));
+      made.sideEffects = op == "prim.Print" || op == "prim.RaiseException";
+      for (const std::string& p : parameters) made.parameters.emplace_back().name = p;
+      return std::make_shared<const Operator>(std::move(made));
+    });
     if (!reader.read(text)) return fmt::print(stderr, "layout_look: {}: {}\n", path, reader.why()), 1;
     printGraph(name, *reader.take(), options);
   }

@@ -283,6 +283,40 @@ TEST_CASE("a chain that runs to the right is one horizontal line, and its arrows
   }
 }
 
+TEST_CASE("a table that is filled in place is constant, unless something of an input is written to it") {
+  const auto build = [](bool writesInput) {
+    Graph g;
+    const auto op = [](const char* name) {  // as the window reads them: a name and no schema
+      Operator made = *unknownOperator(name);
+      made.sideEffects = false;
+      return std::make_shared<const Operator>(std::move(made));
+    };
+    const Type type = Type::tensor(DType::Float32, {Dim(4)});
+    const ValueId x = g.addInput("x", type), w = g.addWeight("w", type, nullptr);
+    const auto call = [&](const char* name, std::vector<Argument> args, const char* called) {
+      return g.output(g.append(g.root(), op(name), std::move(args), called));
+    };
+    const ValueId table = call("aten.new_zeros.default", {Argument(x)}, "table");
+    const ValueId part = call("aten.slice.Tensor", {Argument(table), Argument(int64_t{0})}, "part");
+    call("aten.fill_.Tensor", {Argument(part), Argument(writesInput ? x : w)}, "filled");
+    const ValueId rows = call("aten.view.default", {Argument(table)}, "rows");
+    g.setReturns(g.root(), {Argument(call("aten.add.Tensor", {Argument(x), Argument(rows)}, "sum"))});
+    return g;
+  };
+  const VisibleGraph constant = makeVisibleGraph(build(false)), written = makeVisibleGraph(build(true));
+  const int fold = boxNamed(constant, "rows");
+  REQUIRE(fold >= 0);
+  CHECK(constant.boxes[fold].fold == Fold::Constant);
+  CHECK(constant.boxes[fold].repeat == 4);
+  // Of x it takes the size alone: no edge leads there.
+  CHECK(std::none_of(constant.edges.begin(), constant.edges.end(), [&](const VisibleEdge& e) { return e.to == fold; }));
+  for (const char* name : {"table", "part", "filled", "rows"}) {
+    const int box = boxNamed(written, name);
+    REQUIRE(box >= 0);
+    CHECK(written.boxes[box].fold == Fold::None);
+  }
+}
+
 TEST_CASE("what depends on weights alone, and what nothing uses, is one box each, and comes out of it when unfolded") {
   Graph g;
   const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
