@@ -2,8 +2,8 @@
 
     python tests/bench/other_viewers.py FOLDER MODEL.pt2...
 
-Writes FOLDER/MODEL.netron.json and FOLDER/MODEL.explorer.json, which `graft_look --positions` measures as it measures Graft's drawings, and
-pictures beside them. Run it by a Python with `netron`, `ai-edge-model-explorer` and `torch`; it needs a Chromium (tests/support/chromium.py).
+Writes FOLDER/MODEL.netron.json, FOLDER/MODEL.explorer.json and, without its layer of inputs, FOLDER/MODEL.explorer_body.json, which
+`layout_look` measures as it measures Graft's drawings, and pictures beside them. Run it by a Python with `netron`, `ai-edge-model-explorer` and `torch`; it needs a Chromium (tests/support/chromium.py).
 Model Explorer shows all layers open. Positions come from the SVG of Netron's page, and from what Model Explorer's layout worker answers.
 """
 
@@ -110,6 +110,19 @@ def joined(found):
     return found
 
 
+def without_weights(found):
+    """Model Explorer's drawing without its layer of inputs, where weights are boxes: others draw no boxes for weights."""
+    gone = set()
+    for i, box in enumerate(found["boxes"]):
+        if box["parent"] in gone or (box["parent"] == -1 and box["title"] == "inputs"):
+            gone.add(i)
+    kept = [i for i in range(len(found["boxes"])) if i not in gone]
+    place = {old: new for new, old in enumerate(kept)}
+    boxes = [dict(found["boxes"][i], parent=place.get(found["boxes"][i]["parent"], -1)) for i in kept]
+    edges = [dict(e, **{"from": place[e["from"]], "to": place[e["to"]]}) for e in found["edges"] if e["from"] in place and e["to"] in place]
+    return joined({**found, "boxes": boxes, "edges": edges})
+
+
 class Server:
     def __init__(self, command, port):
         self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -178,6 +191,8 @@ def main():
                 print(f"{model.name}: {name} showed nothing within {SECONDS} s", flush=True)
                 continue
             (arguments.folder / f"{model.stem}.{name}.json").write_text(json.dumps(joined(found)))
+            if name == "explorer":
+                (arguments.folder / f"{model.stem}.explorer_body.json").write_text(json.dumps(without_weights(found)))
             print(f"{model.name}: {name}: {len(found['boxes'])} boxes, {len(found['edges'])} edges, shown after {seconds:.0f} s", flush=True)
 
 

@@ -11,7 +11,9 @@
 namespace graft {
 
 void ScenePainter::run() {
-  const bool smooth = look_.scale > 0.22;
+  // Of very many edges that are very small, nobody sees the curves.
+  constexpr size_t few = 1500;
+  const bool smooth = look_.scale > 0.22 || scene_.paths.size() < few;
   p_.setRenderHint(QPainter::Antialiasing, smooth);
   p_.setRenderHint(QPainter::TextAntialiasing);
   const auto& boxes = scene_.view.boxes;
@@ -50,7 +52,8 @@ void ScenePainter::edges(bool smooth) {
   const QPen plain = pen(normal);
   std::vector<std::pair<int, bool>> special;  // lit: which, is an input of the selection
   p_.setPen(plain);
-  const bool tiny = look_.scale < 0.10;
+  constexpr size_t many = 5000;
+  const bool tiny = look_.scale < 0.10 && scene_.paths.size() > many;
   for (size_t e = 0; e < scene_.paths.size(); ++e) {
     const VisibleEdge& edge = scene_.view.edges[e];
     const bool isLit = look_.selected[static_cast<size_t>(edge.to)] || look_.selected[static_cast<size_t>(edge.from)];

@@ -2,6 +2,8 @@
 
 #include <QMouseEvent>
 #include <QPainter>
+#include <algorithm>
+#include <cmath>
 
 #include "views/canvas/canvas.h"
 
@@ -12,6 +14,17 @@ Overview::Overview(Canvas* canvas) : QWidget(canvas), canvas_(canvas) {
   setAccessibleName(tr("Overview of the drawing"));
   setCursor(Qt::PointingHandCursor);
   setToolTip(tr("Overview: click to go there, drag to look around"));
+}
+
+void Overview::refresh() {
+  if (const SceneRef scene = canvas_->scene(); scene && !scene->bounds().isEmpty()) {
+    constexpr double area = 20000, least = 84, most = 240;
+    const double aspect = scene->bounds().width() / scene->bounds().height();
+    resize(static_cast<int>(std::clamp(std::sqrt(area * aspect), least, most)),
+           static_cast<int>(std::clamp(std::sqrt(area / aspect), least, most)));
+  }
+  picture_ = {};
+  update();
 }
 
 double Overview::factor() const {

@@ -12,7 +12,8 @@ class Canvas;
 class Overview : public QWidget {
  public:
   explicit Overview(Canvas* canvas);
-  void refresh() { picture_ = {}, update(); }
+  /// The drawing is another: as wide or as high as that asks for.
+  void refresh();
 
  protected:
   void paintEvent(QPaintEvent*) override;

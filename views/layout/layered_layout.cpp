@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "views/layout/edge_labels.h"
 #include "views/layout/layered_level.h"
 #include "views/layout/layout.h"
 #include "views/layout/level_plan.h"
@@ -211,6 +212,7 @@ class Nested {
       if (!isDown())
         for (Point& p : layout.edges[e].points) std::swap(p.x, p.y);
     }
+    clearLabels(graph_, layout);
     return layout;
   }
 

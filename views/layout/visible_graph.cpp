@@ -41,7 +41,7 @@ class Builder {
 
   VisibleGraph build() {
     findScalars();
-    if (options_.foldDeadEnds) {
+    if (options_.foldDeadEnds && !options_.showScalars) {
       folds_ = findDeadEnds(graph_, scalar_);
       for (const auto& [last, fold] : folds_.folds)
         if (options_.unfolded.contains(graph_.node(last).name))

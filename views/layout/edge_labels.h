@@ -1,0 +1,15 @@
+// Labels of edges where they can be read: none stands on a box or on another label.
+//
+//   clearLabels(graph, layout);   // each stays, goes to the other side of its edge, or goes away
+#pragma once
+
+#include "views/layout/layout.h"
+
+namespace graft {
+
+/// What a label takes, from the left end of its baseline.
+Rect labelRect(const VisibleGraph& graph, const EdgeLabel& label);
+/// Of those that have no room on either side nothing is kept: the card of the box says it, too.
+void clearLabels(const VisibleGraph& graph, Layout& layout);
+
+}  // namespace graft
