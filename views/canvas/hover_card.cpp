@@ -111,10 +111,10 @@ CardText cardOf(const Scene& scene, int index, const CardExtra& extra) {
                                    : QLatin1Char('\n') + toQt(s->code).trimmed().section(QLatin1Char('\n'), 0, 0)));
   out.row("measured", extra.measured);
   const QString all = cardWords(box.fold == Fold::Constant    ? "%1 operators that depend on weights alone"
-                            : box.fold == Fold::Unused    ? "%1 operators whose results nothing uses"
-                            : box.kind == BoxKind::Input  ? "%1 inputs"
-                            : box.kind == BoxKind::Output ? "%1 outputs"
-                                                          : "%1 identical blocks");
+                                : box.fold == Fold::Unused    ? "%1 operators whose results nothing uses"
+                                : box.kind == BoxKind::Input  ? "%1 inputs"
+                                : box.kind == BoxKind::Output ? "%1 outputs"
+                                                              : "%1 identical blocks");
   if (box.repeat > 1)
     card.hint = all.arg(box.repeat) + cardWords("; Shift+Space, or a double click on ×%1, shows each").arg(box.repeat);
   else if (box.kind == BoxKind::Module)
