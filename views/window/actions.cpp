@@ -254,11 +254,14 @@ void Actions::addCanvasActions(QMenu* view) {
     QSettings().setValue(QStringLiteral("legend"), on);
   });
   legend->setChecked(QSettings().value(QStringLiteral("legend"), true).toBool());
-  columns->setChecked(true);
-  columns->setChecked(QSettings().value(QStringLiteral("columns"), true).toBool());
-  deadEnds->setChecked(true);
-  deadEnds->setChecked(QSettings().value(QStringLiteral("foldDeadEnds"), true).toBool());
-  flow->setChecked(QSettings().value(QStringLiteral("leftToRight"), false).toBool());
+  const auto restore = [](QAction* action, const char* setting, bool usual) {
+    const bool on = QSettings().value(QLatin1String(setting), usual).toBool();
+    action->setChecked(!on);  // so that it is told, whichever it is
+    action->setChecked(on);
+  };
+  restore(columns, "columns", true);
+  restore(deadEnds, "foldDeadEnds", true);
+  restore(flow, "leftToRight", false);
   add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
   add(view, {"zoomOut", tr("Zoom &out"), QKeySequence::ZoomOut}, [canvas] { canvas->zoomOut(); });
   add(view, {"zoomSelection", tr("Zoom to the &selection"), tr("Ctrl+Shift+0")},
