@@ -153,11 +153,12 @@ void Comparison::setFoldsDeadEnds(bool on) {
   applyStyle();
 }
 
-/// Two drawings beside each other are narrow and are read in step, as text is: neither has columns.
+/// Two drawings beside each other are narrow and are read in step, as text is: neither has columns. Nor folds, in which
+/// a change would hide.
 void Comparison::applyStyle() {
   following_ = true;
-  const bool columns = columns_ && !comparing_ && !document_.isPreviewing();
-  for (Canvas* c : {canvas_, before_}) c->setStyle(flow_, columns, foldsDeadEnds_);
+  const bool isAlone = !comparing_ && !document_.isPreviewing();
+  for (Canvas* c : {canvas_, before_}) c->setStyle(flow_, columns_ && isAlone, foldsDeadEnds_ && isAlone);
   following_ = false;
 }
 
