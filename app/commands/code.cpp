@@ -1,6 +1,7 @@
 // graft code: a model as Python, and what Graft would compile of it, stage by stage.
 #include <fmt/format.h>
 
+#include <charconv>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -24,7 +25,8 @@ struct CodeFlags : ShowFlags {
   std::string as = "python";
   std::string kernel, fusion, writeFusion;
   std::vector<std::string> only, apart;
-  bool measure = false, gpu = false;
+  bool measure = false, gpu = false, usage = false;
+  std::string capability;
 };
 
 std::string bytesText(size_t bytes) {
@@ -32,7 +34,7 @@ std::string bytesText(size_t bytes) {
 }
 
 std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm form) {
-  std::string out = fmt::format("{} kernel {}, {}: {}", form == workbench::CodeForm::Cpp ? "//" : "#", index, k.name,
+  std::string out = fmt::format("{} kernel {}, {}: {}", form >= workbench::CodeForm::Cpp ? "//" : "#", index, k.name,
                                 counted(k.nodes.size(), "node"));
   if (!k.isInFile)
     out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
@@ -48,6 +50,34 @@ std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm 
   const std::string scope = k.modules.empty() ? "" : k.modules.front();
   if (!scope.empty()) out += fmt::format("; in {}{}", scope, k.modules.size() > 1 ? ", …" : "");
   return out + "\n";
+}
+
+/// "//   kernel_0: 64 blocks of 256 threads, 40 registers, …" of each launch.
+std::string launchLines(const GeneratedKernel& k, workbench::CodeForm form) {
+  std::string out;
+  for (const workbench::KernelLaunch& l : k.launches) {
+    if (!l.usage) continue;
+    const auto& u = *l.usage;
+    out += fmt::format("{}   {}: {}; {} of {} threads, {}, {} B of shared memory, {}",
+                       form >= workbench::CodeForm::Cpp ? "//" : "#", l.function, l.schedule,
+                       counted(static_cast<size_t>(l.blocks), "block"), l.threads,
+                       counted(static_cast<size_t>(u.registers), "register"), l.sharedBytes,
+                       u.spillBytes > 0 ? fmt::format("{} B spilled", u.spillBytes) : "nothing spilled");
+    if (u.occupancy > 0)
+      out += fmt::format(", occupancy {:.0f} % ({} at a time, limited by {})", 100 * u.occupancy,
+                         counted(static_cast<size_t>(u.blocks), "block"), u.limit);
+    out += '\n';
+  }
+  return out;
+}
+
+/// 90 of "9.0" or "90"; 0 of what is none.
+int capabilityOf(const std::string& text) {
+  const std::string digits =
+      text.size() > 2 && text[text.size() - 2] == '.' ? text.substr(0, text.size() - 2) + text.back() : text;
+  int n = 0;
+  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), n);
+  return read.ec == std::errc() && read.ptr == digits.data() + digits.size() && n >= 75 && n < 200 ? n : 0;
 }
 
 /// "aten.linear.default: …" once for each operator and reason, with how often.
@@ -74,8 +104,10 @@ std::string textOf(const CodeReport& report, bool isWhole) {
   std::string out;
   size_t index = 0;
   for (const GeneratedKernel& k : report.kernels) {
-    out += heading(index++, k, report.form);
-    out += k.problem.empty() ? k.text : fmt::format("# runs as ATen operators: {}\n", k.problem);
+    out += heading(index++, k, report.form) + launchLines(k, report.form);
+    // That there is no compiler or disassembler here says nothing of how the kernel runs.
+    const char* none = report.form >= workbench::CodeForm::Ptx ? "// no text" : "# runs as ATen operators";
+    out += k.problem.empty() ? k.text : fmt::format("{}: {}\n", none, k.problem);
     if (!out.ends_with('\n')) out += '\n';
     out += '\n';
   }
@@ -88,18 +120,28 @@ Status code(const CodeFlags& o) {
   const auto form = workbench::findForm(o.as);
   if (!form && o.as != "python")
     return Error{
-        ErrorKind::Usage, "--as takes python, groups, loops, cpp, cuda or ptx; " + o.as + " is none of them", {}};
-  const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty() || o.gpu;
+        ErrorKind::Usage, "--as takes python, groups, loops, cpp, cuda, ptx or sass; " + o.as + " is none of them", {}};
+  const bool isSteered = !o.only.empty() || !o.apart.empty() || !o.fusion.empty() || !o.writeFusion.empty() || o.gpu ||
+                         o.usage || !o.capability.empty();
   if (!form && (!o.kernel.empty() || isSteered || o.measure))
     return Error{
         ErrorKind::Usage,
-        "--kernel, --only, --apart, --gpu, --fusion, --write-fusion and --measure go with --as groups, loops, cpp, "
-        "cuda or ptx",
+        "--kernel, --only, --apart, --gpu, --capability, --usage, --fusion, --write-fusion and --measure go with --as "
+        "groups, loops, cpp, cuda, ptx or sass",
         {}};
+  const bool isOfGpu = form >= workbench::CodeForm::Cuda;
+  if (o.usage && !isOfGpu)
+    return Error{ErrorKind::Usage, "--usage is of kernels on a GPU: it goes with --as cuda, ptx or sass", {}};
+  const int capability = o.capability.empty() ? 0 : capabilityOf(o.capability);
+  if (!o.capability.empty() && capability == 0)
+    return Error{
+        ErrorKind::Usage, "--capability takes a compute capability such as 8.0, 8.9 or 9.0, not " + o.capability, {}};
   workbench::CodeRequest request{.form = form.value_or(workbench::CodeForm::Groups),
                                  .kernel = o.kernel,
                                  .fusion = {.only = o.only, .apart = o.apart},
-                                 .isForGpu = o.gpu};
+                                 .isForGpu = o.gpu ? std::optional(true) : std::nullopt,
+                                 .capability = capability,
+                                 .hasUsage = o.usage || form == workbench::CodeForm::Sass};
   if (!o.fusion.empty()) {
     auto read = readSteering(o.fusion);
     if (!read) return read.error();
@@ -142,14 +184,23 @@ void addCode(CLI::App& app, Run& run) {
   addShowOptions(*c, *o);
   c->add_option("--as", o->as,
                 "python: as torch.fx shows it; groups: the operators of each kernel, and why others stay; loops: each "
-                "kernel's loops; cpp: the same as C++; cuda: as CUDA C++; ptx: as a GPU's assembly text")
+                "kernel's loops; cpp: the same as C++; cuda: as CUDA C++; ptx: as a GPU's assembly text; sass: as the "
+                "instructions of one GPU, where nvdisasm or cuobjdump is installed")
       ->type_name("FORM")
       ->capture_default_str();
   c->add_option("--kernel", o->kernel, "This kernel alone: its name or number")->type_name("NAME");
   c->add_option("--only", o->only, "Fuse these module paths, operators or nodes alone")->type_name("NAME");
   c->add_option("--apart", o->apart, "Do not fuse these module paths, operators or nodes")->type_name("NAME");
-  c->add_flag("--gpu", o->gpu,
-              "Plan as for a model on a GPU, where a kernel may hold a matrix product; --as cuda and ptx always do");
+  c->add_flag(
+      "--gpu", o->gpu,
+      "Plan as for a model on a GPU, where a kernel may hold a matrix product; --as cuda, ptx and sass always do");
+  c->add_option("--capability", o->capability,
+                "The compute capability of the GPU that ptx and sass are for, such as 8.0; without it this machine's, "
+                "else 9.0")
+      ->type_name("N.N");
+  c->add_flag("--usage", o->usage,
+              "With --as cuda, ptx or sass: say what each kernel takes of a GPU: threads, registers, shared memory, "
+              "occupancy, spills");
   addFusionOption(*c, o->fusion);
   c->add_option("--write-fusion", o->writeFusion,
                 "Write the groups to this file: changed by hand, it is what --fusion takes")

@@ -136,12 +136,49 @@ class Generated(TestCase):
 
     def test_wrong_questions_get_a_sentence(self):
         model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
-        for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops, cpp, cuda or ptx"),
+        for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops, cpp, cuda, ptx or sass"),
+                                         (("--as", "loops", "--usage"), 2, "--usage is of kernels on a GPU"),
+                                         (("--as", "ptx", "--capability", "9.0.0"), 2, "such as 8.0, 8.9 or 9.0"),
                                          (("--kernel", "0"), 2, "go with --as"),
                                          (("--as", "loops", "--kernel", "no_such"), 3, "there is no kernel no_such")):
             run = graft("code", model, "--inputs", given, *arguments)
             self.assertEqual(run.returncode, code, run.stderr)
             self.assertIn(message, run.stderr)
+
+    def test_code_for_gpus_says_which_node_each_part_computes_and_what_a_kernel_takes(self):
+        model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
+        code = lambda form, *more: self.json("code", model, "--inputs", given, "--as", form, *more)
+        cuda = code("cuda")
+        parts = lambda kernel: {s["node"]: kernel["text"].encode()[s["begin"]:s["end"]].decode() for s in kernel["spans"]}
+        for kernel in cuda["kernels"]:
+            self.assertTrue(set(parts(kernel)) <= set(kernel["nodes"]) and parts(kernel), kernel["name"])
+            self.assertTrue(all(launch["blocks"] >= 1 and launch["threads"] >= 32 for launch in kernel["launches"]))
+            self.assertNotIn("registers", kernel["launches"][0])  # nothing was compiled
+        softmax = next(k for k in cuda["kernels"] if any(n.startswith("softmax") for n in k["nodes"]))
+        self.assertIn("exp", next(t for n, t in parts(softmax).items() if n.startswith("softmax")) + softmax["text"])
+        ptx = code("ptx", "--usage", "--capability", "8.0")
+        if "libnvrtc" in ptx["kernels"][0].get("problem", ""):
+            self.skipTest(ptx["kernels"][0]["problem"])
+        for kernel in ptx["kernels"]:
+            self.assertIn(".target sm_80", kernel["text"])
+            self.assertNotRegex(kernel["text"], r"(?m)^\s*\.(loc|file)\b")
+            self.assertTrue(set(parts(kernel)) <= set(kernel["nodes"]) and parts(kernel), kernel["name"])
+            for launch in kernel["launches"]:
+                self.assertTrue(8 <= launch["registers"] <= 255 and 0 < launch["occupancy"]["share"] <= 1, launch)
+        shown = self.done("code", model, "--inputs", given, "--as", "cuda", "--usage", "--kernel", "0").stdout
+        self.assertRegex(shown, r"(?m)^//   kernel_0: .* registers, .* nothing spilled, occupancy \d+ % \(")
+        sass = code("sass", "--kernel", "0")["kernels"][0]
+        if "problem" in sass:
+            self.assertTrue(sass["problem"].startswith("SASS is read by nvdisasm or cuobjdump"), sass["problem"])
+        else:
+            self.assertIn("EXIT ;", sass["text"])
+            self.assertTrue(set(parts(sass)) <= set(sass["nodes"]) and parts(sass))
+            self.assertTrue(all("/*" in t and ";" in t for t in parts(sass).values()))
+            self.assertGreater(sass["launches"][0]["registers"], 0)
+        os.environ["GRAFT_DISASSEMBLER"] = "/no/such"
+        self.addCleanup(os.environ.pop, "GRAFT_DISASSEMBLER")
+        none = self.done("code", model, "--inputs", given, "--as", "sass", "--kernel", "0").stdout
+        self.assertIn("// no text: SASS is read by nvdisasm or cuobjdump, and neither is installed", none)
 
     def test_only_and_apart_choose(self):
         model, given = self.saved(Gated().eval(), torch.randn(2, 3, 12, 12))

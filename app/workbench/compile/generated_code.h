@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/workbench/compile/call_origin.h"
 #include "core/base/progress.h"
 #include "core/base/result.h"
 #include "core/compile/fusion/fusion.h"
@@ -16,8 +17,8 @@
 
 namespace graft::workbench {
 
-enum class CodeForm : uint8_t { Groups, Loops, Cpp, Cuda, Ptx };
-/// "groups", "loops", "cpp", "cuda", "ptx".
+enum class CodeForm : uint8_t { Groups, Loops, Cpp, Cuda, Ptx, Sass };
+/// "groups", "loops", "cpp", "cuda", "ptx", "sass".
 std::string_view formName(CodeForm);
 std::optional<CodeForm> findForm(std::string_view name);
 
@@ -25,7 +26,10 @@ struct CodeRequest {
   CodeForm form = CodeForm::Groups;
   std::string kernel;  ///< the only one to print: its name, or its number from 0; "": all
   FusionOptions fusion = {};
-  bool isForGpu = false;  ///< as for a model on a GPU; CUDA C++ and PTX always are
+  /// Plan as for a model on a GPU; none: where the model lies on one, or the form is a GPU's.
+  std::optional<bool> isForGpu = {};
+  int capability = 0;     ///< of the GPU that code is compiled for: 90 for 9.0; 0: this machine's, else 90
+  bool hasUsage = false;  ///< for a GPU: compile each kernel, and tell what it takes of a multiprocessor
 };
 
 /// Microseconds in a run of the model.
@@ -39,6 +43,24 @@ struct KernelTimes {
 struct NodeSpan {
   std::string node;
   size_t begin = 0, end = 0;
+};
+
+/// One launch of a kernel on a GPU.
+struct KernelLaunch {
+  std::string function, schedule;  ///< schedule: how it runs, for people
+  int64_t blocks = 0;
+  int threads = 0;          ///< of a block
+  int64_t sharedBytes = 0;  ///< of a block
+  /// Of a multiprocessor, as the assembler says.
+  struct Usage {
+    int registers = 0;       ///< of a thread
+    int64_t stackBytes = 0;  ///< of a thread
+    int64_t spillBytes = 0;  ///< stored and loaded because registers were too few
+    double occupancy = 0;    ///< share of the warps that a multiprocessor holds; 0: not known
+    int blocks = 0;          ///< on a multiprocessor at a time
+    std::string limit = {};  ///< what more of would raise that: "registers"
+  };
+  std::optional<Usage> usage = {};
 };
 
 struct GeneratedKernel {
@@ -55,20 +77,11 @@ struct GeneratedKernel {
   double microseconds = 0;             ///< that it takes, predicted
   KernelChoice choice;                 ///< what a person has chosen for it
   std::optional<KernelTimes> measured;
-  std::string text;             ///< in the form asked for
-  std::vector<NodeSpan> spans;  ///< of a text in loops or C++ that nobody has edited: in order, apart from each other
+  std::vector<KernelLaunch> launches;  ///< for a GPU: what runs one after another
+  std::string text;                    ///< in the form asked for
+  std::vector<NodeSpan> spans;  ///< of a text that nobody has edited, but groups: in order, apart from each other
   std::string problem;          ///< why it has no text in that form; then it runs as ATen operators
 };
-
-/// Who wrote what an operator runs.
-enum class CallOrigin : uint8_t {
-  HandWritten,  ///< Graft's own operators
-  Library,      ///< matrix products and convolutions, which PyTorch hands to a library
-  Aten,
-  User,  ///< of a library of the user's
-};
-/// "hand-written", "library", "aten", "user".
-std::string_view originName(CallOrigin);
 
 /// An operator that runs by itself, in no generated kernel.
 struct SingleCall {
@@ -88,6 +101,7 @@ struct ModelTimes {
 struct CodeReport {
   CodeForm form = CodeForm::Groups;
   bool isForGpu = false;  ///< planned by a GPU's prices
+  int capability = 0;     ///< that code is for, where it is for a GPU
   std::vector<GeneratedKernel> kernels;
   std::vector<SingleCall> calls;  ///< all else that computes, in order
   std::optional<ModelTimes> measured;

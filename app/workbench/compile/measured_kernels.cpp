@@ -113,6 +113,12 @@ Step fuseStep(const FusionOptions& options) {
   return step;
 }
 
+Result<Graph> graphWithKernels(const Graph& g, const FusionOptions& options, const Semantics& semantics) {
+  Result<Way> way = withKernels(g, options, semantics);
+  if (!way) return way.error();
+  return std::move(way->graph);
+}
+
 Status measureKernels(const Graph& g, const FusionOptions& options, const TensorSet& inputs, const Semantics& semantics,
                       CodeReport& report, const Job& job) {
   Way asItIs{g};

@@ -21,4 +21,7 @@ Step fuseStep(const FusionOptions&);
 Status measureKernels(const Graph&, const FusionOptions&, const TensorSet& inputs, const Semantics&, CodeReport&,
                       const Job& = {});
 
+/// The graph with the groups of these options in place; nothing is verified.
+Result<Graph> graphWithKernels(const Graph&, const FusionOptions&, const Semantics&);
+
 }  // namespace graft::workbench

@@ -90,6 +90,17 @@ const Nvrtc* findNvrtc() { return opened().why.empty() ? &opened().nvrtc : nullp
 const std::string& nvrtcStatus() { return opened().why; }
 
 Result<std::string> Nvrtc::compile(const std::string& source, int capability, Form form) const {
+  Result<Readable> made = compileWith(source, capability, form, false);
+  if (!made) return made.error();
+  return std::move(made->code);
+}
+
+Result<Nvrtc::Readable> Nvrtc::compileReadable(const std::string& source, int capability, Form form) const {
+  return compileWith(source, capability, form, true);
+}
+
+Result<Nvrtc::Readable> Nvrtc::compileWith(const std::string& source, int capability, Form form,
+                                           bool isReadable) const {
   void* program = nullptr;
   if (const int status = f_.create(&program, source.c_str(), "generated.cu", 0, nullptr, nullptr); status != 0)
     return internalError(std::string("NVRTC: ") + f_.errorText(status));
@@ -102,17 +113,17 @@ Result<std::string> Nvrtc::compile(const std::string& source, int capability, Fo
   const bool isOwn = form == Form::Binary && capability == 90;
   const std::string architecture = std::string("--gpu-architecture=") + (form == Form::Binary ? "sm_" : "compute_") +
                                    std::to_string(capability) + (isOwn ? "a" : "");
-  const std::array<const char*, 3> options{architecture.c_str(), "--std=c++17", "--disable-warnings"};
-  if (const int status = f_.compile(program, static_cast<int>(options.size()), options.data()); status != 0) {
-    size_t size = 0;
-    std::string log;
-    if (f_.logSize(program, &size) == 0 && size > 1) {
-      log.resize(size);
-      f_.log(program, log.data());
-      log.resize(size - 1);
-    }
-    return internalError("NVRTC refuses generated code: " + (log.empty() ? f_.errorText(status) : log));
+  std::vector<const char*> options{architecture.c_str(), "--std=c++17", "--disable-warnings"};
+  if (isReadable) options.push_back("--generate-line-info");
+  if (isReadable && form == Form::Binary) options.push_back("--ptxas-options=-v");
+  const int status = f_.compile(program, static_cast<int>(options.size()), options.data());
+  std::string log;
+  if (size_t size = 0; (status != 0 || isReadable) && f_.logSize(program, &size) == 0 && size > 1) {
+    log.resize(size);
+    f_.log(program, log.data());
+    log.resize(size - 1);
   }
+  if (status != 0) return internalError("NVRTC refuses generated code: " + (log.empty() ? f_.errorText(status) : log));
   size_t size = 0;
   const bool isBinary = form == Form::Binary;
   if ((isBinary ? f_.binarySize : f_.ptxSize)(program, &size) != 0 || size == 0)
@@ -120,7 +131,7 @@ Result<std::string> Nvrtc::compile(const std::string& source, int capability, Fo
   std::string code(size, '\0');
   if ((isBinary ? f_.binary : f_.ptx)(program, code.data()) != 0) return internalError("NVRTC gave no code");
   if (!isBinary) code.resize(size - 1);  // PTX ends with 0
-  return code;
+  return Readable{std::move(code), std::move(log)};
 }
 
 }  // namespace graft

@@ -15,11 +15,18 @@ class Nvrtc {
   enum class Form : uint8_t { Binary, Ptx };
   /// Machine code for GPUs of this compute capability (90 for 9.0) alone, or PTX for them and later ones. Thread-safe.
   Result<std::string> compile(const std::string& source, int capability, Form) const;
+  struct Readable {
+    std::string code;
+    std::string log;  ///< of a binary: what the assembler says of each kernel, as kernelUsage() reads it
+  };
+  /// The same code, for people: it says from which line of the source each instruction comes.
+  Result<Readable> compileReadable(const std::string& source, int capability, Form) const;
   /// "13.0": a part of the key under which compiled code is kept.
   const std::string& version() const { return version_; }
 
  private:
   friend struct OpenedNvrtc;
+  Result<Readable> compileWith(const std::string& source, int capability, Form, bool isReadable) const;
   struct Functions {
     int (*version)(int*, int*) = nullptr;
     const char* (*errorText)(int) = nullptr;

@@ -37,6 +37,8 @@ struct CudaOptions {
   /// Buffers keep their names, for people. Otherwise groups that differ in names alone have the same source, which is
   /// compiled once.
   bool hasNames = true;
+  /// With the origins of expressions, as loops/marks.h writes them: for people, since no compiler takes the marks.
+  bool hasMarks = false;
 };
 
 struct CudaKernel {

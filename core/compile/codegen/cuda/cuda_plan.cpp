@@ -125,6 +125,7 @@ ExprId CudaPlanner::rewriteReduce(ExprId id, Rewriting& w, bool isGuarded, CudaP
   e.operands[0] = rewrite(e.operands[0], inside, isGuarded, isRow ? team : nullptr);
   if (ranges.empty()) return isPlace(e) ? s.integer(0) : e.operands[0];
   e.ranges = ranges;
+  const loops::ExprPool::MadeFor origin(program_.expressions, program_.expressions.origin(id));
   const ExprId result = program_.expressions.add(std::move(e));
   if (isRow) team->rowReduces.insert(result);
   return result;
@@ -155,6 +156,7 @@ ExprId CudaPlanner::rewrite(ExprId id, Rewriting& w, bool isGuarded, CudaPlan* t
       e.operands[i] = rewrite(e.operands[i], w, isGuarded || (e.op == Op::Select && i > 0), team);
     // Simplification would rewrite the Reduces below, which are known by their ids.
     const bool isIndex = e.dtype == DType::Int64 && e.op != Op::Load && !hasReduce(id);
+    const loops::ExprPool::MadeFor origin(program_.expressions, program_.expressions.origin(id));
     result = program_.expressions.add(std::move(e));
     if (isIndex) result = accesses_.simplifier().simplify(result);
   }

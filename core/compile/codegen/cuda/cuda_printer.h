@@ -105,6 +105,9 @@ class CudaPrinter {
 
   // Values
   std::string value(ExprId);
+  std::string plainValue(ExprId);
+  /// With its origin, where texts have marks. Not inside of an index.
+  std::string withOrigin(ExprId, const std::string& text) const;
   std::string compute(ExprId);
   std::string loadText(ExprId);
   std::string vectorLoad(ExprId load);
@@ -163,6 +166,7 @@ class CudaPrinter {
   size_t chunk_ = 0, lane_ = 0, localScope_ = 0;
   int64_t sharedBytes_ = 0;
   int passScopes_ = 0;
+  bool isIndex_ = false;  ///< what is printed now says where an element lies
   Printed printed_;
   int names_ = 0;
 };

@@ -2,6 +2,8 @@
 // compute what is behind them, several neighbouring columns each.
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "core/compile/codegen/cuda/cuda_printer.h"
 #include "core/compile/codegen/cuda/cuda_spelling.h"
 
@@ -21,7 +23,9 @@ void CudaPrinter::printPlace(const CudaProduct::Operand& o, const std::string& n
   ranges_[side] = {scopes_.size() - 1, sideName};
   ranges_[plan_->product->inner] = {scopes_.size() - 1, "k"};
   const ExprId where = offsetOf(o.load);
+  const bool wasIndex = std::exchange(isIndex_, true);
   line("return " + bareText(value(where)) + ";");
+  isIndex_ = wasIndex;
   close();
 }
 
@@ -45,8 +49,9 @@ void CudaPrinter::printProduct() {
                         tile.isGrouped ? "" : fmt::format(", {}, {}, {}", tile.warpRows, tile.warpColumns, tile.inner);
   line(fmt::format("{}<{}, {}, {}, {}, {}, {}{}> tile;", kind, cudaType(p.dtype), operandType(p.left, tile.rows),
                    operandType(p.right, tile.columns), tile.rows, tile.columns, tile.stages, warps));
-  line(fmt::format("tile.multiply(shared, {}, left_place, {}, right_place, m0, {}, n0, {}, {});", nameOf(p.left),
-                   nameOf(p.right), p.size.rows, p.size.columns, p.size.inner));
+  line(withOrigin(p.reduce, fmt::format("tile.multiply(shared, {}, left_place, {}, right_place, m0, {}, n0, {}, {})",
+                                        nameOf(p.left), nameOf(p.right), p.size.rows, p.size.columns, p.size.inner)) +
+       ";");
   line("tile.keep((f32*)shared);");
 
   const int vector = plan.vector, across = tile.columns / vector;

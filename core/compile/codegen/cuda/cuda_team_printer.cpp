@@ -42,7 +42,7 @@ void CudaPrinter::reducePass(ExprId id) {
       const std::string place = p.vector > 1 && row->vector > 1 ? "jv" : "j";
       const std::string item = isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), place) : bareText(next);
       const std::string part = parts + (p.vector > 1 ? "[v]" : "");
-      line(fmt::format("{0} = {1}::of<{2}>({0}, {3});", part, combination, type, item));
+      line(withOrigin(id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", part, combination, type, item)) + ";");
       if (p.vector > 1) close();
     });
   }

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "core/compile/codegen/cuda/cuda_printer.h"
 #include "core/compile/codegen/cuda/cuda_spelling.h"
+#include "core/compile/loops/marks.h"
 
 namespace graft::codegen {
 
@@ -95,7 +97,15 @@ size_t CudaPrinter::scopeOf(ExprId id) {
   return scope;
 }
 
-std::string CudaPrinter::value(ExprId id) {
+std::string CudaPrinter::withOrigin(ExprId id, const std::string& text) const {
+  const loops::ExprPool& pool = program_.expressions;
+  const bool isMarked = options_.hasMarks && !isIndex_ && loops::operandCount(pool[id].op) > 0;
+  return loops::marked(text, isMarked ? pool.origin(id) : 0);
+}
+
+std::string CudaPrinter::value(ExprId id) { return withOrigin(id, plainValue(id)); }
+
+std::string CudaPrinter::plainValue(ExprId id) {
   for (size_t i = scopes_.size(); i-- > 0;)
     if (const auto at = scopes_[i].names.find(id); at != scopes_[i].names.end()) return at->second;
   const Expr e = program_.expressions[id];
@@ -133,7 +143,7 @@ std::string CudaPrinter::value(ExprId id) {
   at(target, [&] {
     const std::string text = compute(id);
     name = newName(e.op == Op::Load ? "x" : "t");
-    line(fmt::format("const {} {} = {};", numberType(id), name, bareText(text)));
+    line(fmt::format("const {} {} = {};", numberType(id), name, withOrigin(id, bareText(text))));
     scopes_.back().names[id] = name;
   });
   return name;
@@ -183,7 +193,9 @@ std::string CudaPrinter::castText(const std::string& text, DType from, DType to)
 }
 
 std::string CudaPrinter::element(BufferId buffer, ExprId offset) {
+  const bool wasIndex = std::exchange(isIndex_, true);
   std::string text = bareText(value(offset));
+  isIndex_ = wasIndex;
   const std::string name = program_.buffer(buffer).name + "_";
   if (program_.buffer(buffer).role == Role::Local) {
     const Local& l = locals_.at(buffer);
@@ -301,7 +313,8 @@ std::string CudaPrinter::serialReduce(ExprId id) {
       }
       const std::string next = value(e.operands[0]);
       const std::string item = isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), place) : bareText(next);
-      line(fmt::format("{0} = {1}::of<{2}>({0}, {3});", name, cudaCombination(e.reduce), type, item));
+      line(withOrigin(id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", name, cudaCombination(e.reduce), type, item)) +
+           ";");
       for (size_t i = 0; i < e.ranges.size(); ++i) close();
     }
     if (isPlace(e)) name += ".place";

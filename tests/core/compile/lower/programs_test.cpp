@@ -1,10 +1,13 @@
 // Groups of operators and the loops that they become, as text: programs.txt. UPDATE_EXPECT=1 writes it anew.
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <string>
 
 #include "core/compile/codegen/cpp/cpp_code.h"
+#include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/loops/marks.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/lower/lower.h"
@@ -115,4 +118,57 @@ TEST_CASE("each part of loops and of C++ says which node it computes") {
     CHECK(partsOf("exp").find("exp(") != std::string::npos);
     CHECK(partsOf("softmax").find("1.0") != std::string::npos);
   }
+}
+
+TEST_CASE("each part of CUDA C++ says which node it computes, and the marks change nothing else") {
+  const std::string all = test::readFile(path);
+  size_t programs = 0, named = 0;
+  for (size_t at = 0; at < all.size();) {
+    const size_t end = std::min(all.find("\n== ", at), all.size() - 1);
+    const std::string one = all.substr(at, end + 1 - at);
+    at = end + 1;
+    const size_t line = one.find('\n'), split = one.find("\n--\n");
+    INFO(one);
+    const Graph g = typedGraph(one.substr(line + 1, split == one.npos ? one.npos : split - line));
+    const auto program = lower::lower(g);
+    if (!program) continue;
+    codegen::CudaOptions options;
+    for (const loops::Size& s : program->sizes) options.sizes.push_back(std::max<int64_t>(s.min, 16));
+    const auto plain = codegen::makeCudaCode(*program, options);
+    options.hasMarks = true;
+    const auto marked = codegen::makeCudaCode(*program, options);
+    REQUIRE(plain.ok() == marked.ok());
+    if (!plain) continue;
+    const loops::MarkedText text = loops::withoutMarks(marked->source);
+    CHECK(text.text == plain->source);
+    ++programs;
+    std::set<uint32_t> origins;
+    for (const loops::OriginSpan& s : text.spans) {
+      CHECK(s.begin >= plain->preludeBytes);
+      CHECK(text.text.substr(s.begin, s.end - s.begin).find('\n') == std::string::npos);
+      CHECK(g.isAlive(NodeId(s.origin - 1)));
+      origins.insert(s.origin);
+    }
+    named += origins.size();
+  }
+  CHECK(programs >= 8);
+  CHECK(named >= programs);
+
+  const Graph g = typedGraph(
+      "graph g {\n  input %x : f16[64,768]\n  input %b : f16[768]\n  %add = aten.add.Tensor(%x, %b, alpha=1)\n"
+      "  %gelu = aten.gelu.default(%add)\n  return %gelu\n}\n");
+  codegen::CudaOptions options;
+  options.hasMarks = true;
+  const auto program = lower::lower(g);
+  REQUIRE_RESULT(program);
+  const auto code = codegen::makeCudaCode(*program, options);
+  REQUIRE_RESULT(code);
+  const loops::MarkedText text = loops::withoutMarks(code->source);
+  std::string sum, gelu;
+  for (const loops::OriginSpan& s : text.spans)
+    (s.origin == g.findNode("add").index + 1 ? sum : gelu) += text.text.substr(s.begin, s.end - s.begin) + "\n";
+  INFO(text.text.substr(code->preludeBytes));
+  CHECK(sum.find(" + ") != std::string::npos);
+  CHECK(sum.find("erf") == std::string::npos);
+  CHECK(gelu.find("erf") != std::string::npos);
 }
