@@ -1,7 +1,9 @@
 // graft profile: time per operator and per module.
+#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -22,6 +24,7 @@ struct ProfileFlags : Common {
   std::string model, trace;
   int repetitions = 20;
   int depth = 3;
+  bool timeline = false;
 };
 
 /// "encoder.layer.0" of "encoder.layer.0.attention.self" at depth 3.
@@ -29,6 +32,16 @@ std::string shorten(std::string_view path, int depth) {
   size_t at = 0;
   for (int i = 0; i < depth && at != std::string_view::npos; ++i) at = path.find('.', i == 0 ? 0 : at + 1);
   return std::string(path.substr(0, at));
+}
+
+/// As people read it, and no longer than a table bears.
+std::string shortKernel(const std::string& mangled) {
+  constexpr size_t most = 60;
+  int status = 0;
+  char* readable = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 && readable ? readable : mangled;
+  std::free(readable);
+  return name.size() > most ? name.substr(0, most - 1) + "…" : name;
 }
 
 /// Microseconds and calls by name, the longest first.
@@ -76,13 +89,76 @@ std::string generatedTable(const ProfileReport& report) {
   return out;
 }
 
+/// The kernels of a captured graph, by name and how they are launched: who wrote them, what they take of the GPU.
+std::string kernelTable(const ProfileReport& report) {
+  struct Row {
+    size_t calls = 0, alone = 0;
+    double microseconds = 0;
+  };
+  std::map<std::vector<std::string>, Row> sums;
+  for (const ProfiledNode& n : report.nodes)
+    for (const CudaRunner::Launch& l : n.launches) {
+      const auto known = [](int64_t v) { return v < 0 ? std::string("?") : std::to_string(v); };
+      Row& row = sums[{shortKernel(l.kernel), n.origin, fmt::format("{} x {}", l.blocks, l.threads), known(l.registers),
+                       std::to_string(l.sharedBytes), l.occupancy ? fmt::format("{:.0f} %", 100 * *l.occupancy) : "?",
+                       known(l.localBytes)}];
+      ++row.calls;
+      if (n.launches.size() > 1) continue;
+      ++row.alone;
+      row.microseconds += n.microseconds;
+    }
+  if (sums.empty()) return "";
+  std::vector<std::pair<std::vector<std::string>, Row>> sorted(sums.begin(), sums.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto& a, const auto& b) { return a.second.microseconds > b.second.microseconds; });
+  std::vector<std::vector<std::string>> rows{
+      {"kernel", "by", "launch", "registers", "shared B", "occupancy", "local B", "calls", "us"}};
+  for (const auto& [cells, row] : sorted) {
+    rows.push_back(cells);
+    rows.back().push_back(std::to_string(row.calls));
+    rows.back().push_back(row.alone < row.calls ? "-" : fmt::format("{:.1f}", row.microseconds));
+  }
+  return table(rows) +
+         "launch: blocks x threads. local B: of a thread, spilled registers and arrays that are none. A dash: an "
+         "operator runs several kernels, which are timed together\n";
+}
+
+/// What each lane does, and what is left of the run.
+std::string laneTable(const Timeline& t) {
+  std::vector<std::vector<std::string>> rows{{"lane", "spans", "busy us", "idle us", "share"}};
+  for (const TimelineLane& lane : t.lanes)
+    rows.push_back({lane.name, std::to_string(lane.spans.size()), fmt::format("{:.1f}", lane.busy()),
+                    fmt::format("{:.1f}", t.idle(lane)), fmt::format("{:.1f} %", 100 * lane.busy() / t.microseconds)});
+  return fmt::format("one run took {:.1f} us ({})\n", t.microseconds, t.how) + table(rows);
+}
+
+/// A lane is a thread of the trace, as chrome://tracing and Perfetto have them.
+json chromeTrace(const Timeline& t) {
+  json events = json::array();
+  for (size_t lane = 0; lane < t.lanes.size(); ++lane) {
+    const size_t thread = lane + 1;
+    events.push_back(
+        {{"name", "thread_name"}, {"ph", "M"}, {"pid", 1}, {"tid", thread}, {"args", {{"name", t.lanes[lane].name}}}});
+    for (const TimelineSpan& s : t.lanes[lane].spans)
+      events.push_back({{"name", s.node.empty() ? s.what : s.node},
+                        {"cat", s.what},
+                        {"ph", "X"},
+                        {"ts", s.start},
+                        {"dur", s.microseconds},
+                        {"pid", 1},
+                        {"tid", thread},
+                        {"args", {{"node", s.node}}}});
+  }
+  return {{"traceEvents", std::move(events)}};
+}
+
 /// The nodes one after the other, in the format that chrome://tracing and Perfetto read.
 json chromeTrace(const ProfileReport& report) {
   json events = json::array();
   double at = 0;
   for (const ProfiledNode& n : report.nodes) {
     json arguments{{"module", n.module}};
-    if (!n.kernels.empty()) arguments["kernels"] = n.kernels;
+    for (const CudaRunner::Launch& l : n.launches) arguments["kernels"].push_back(l.kernel);
     events.push_back({{"name", n.name},
                       {"cat", n.op},
                       {"ph", "X"},
@@ -107,7 +183,7 @@ Status profile(const ProfileFlags& o) {
   if (!model) return model.error();
   auto inputs = modelInputs(model->graph, o, console);
   if (!inputs) return inputs.error();
-  auto report = workbench::profile(*model, *inputs, {*options, o.repetitions}, job);
+  auto report = workbench::profile(*model, *inputs, {*options, o.repetitions, o.timeline}, job);
   if (!report) return report.error();
   if (!report->notCaptured.empty())
     console.note("The model ran operator by operator, not as a CUDA graph: " + report->notCaptured);
@@ -118,8 +194,11 @@ Status profile(const ProfileFlags& o) {
     return n.module.empty() ? "(model)" : shorten(n.module, o.depth);
   }));
   if (const std::string generated = generatedTable(*report); !generated.empty()) console.print(generated);
+  if (const std::string kernels = kernelTable(*report); !kernels.empty()) console.print(kernels);
+  if (report->timeline) console.print(laneTable(*report->timeline));
   if (!o.trace.empty()) {
-    if (Status s = writeFileAtomically(o.trace, chromeTrace(*report).dump()); !s) return s;
+    const json trace = report->timeline ? chromeTrace(*report->timeline) : chromeTrace(*report);
+    if (Status s = writeFileAtomically(o.trace, trace.dump()); !s) return s;
     console.print("trace   " + o.trace + " (open it in chrome://tracing or Perfetto)");
   }
   console.document(workbench::document(toJson(*report)));
@@ -133,6 +212,8 @@ void addProfile(CLI::App& app, Run& run) {
   auto o = std::make_shared<ProfileFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("--trace", o->trace, "Where to write a Chrome trace")->type_name("T.json");
+  c->add_flag("--timeline", o->timeline,
+              "Say what the host, its threads and each stream of a GPU do in one run; --trace then has a row for each");
   c->add_option("--depth", o->depth, "How deep nested modules are listed on their own")->capture_default_str();
   c->add_option("--repetitions", o->repetitions, "How many runs each median is of")
       ->check(CLI::Range(1, 100000))

@@ -27,11 +27,20 @@ Recipe fuseRecipe(const Steering& steering) {
 
 }  // namespace
 
+/// "gpu": plan as for a model on a GPU, or not; without it, as the model lies.
+std::optional<bool> Session::Methods::wantsGpu() const {
+  if (!params.contains("gpu")) return std::nullopt;
+  if (!params["gpu"].is_boolean()) throw RpcError{-32602, "the parameter gpu is true or false"};
+  return params["gpu"].get<bool>();
+}
+
 json Session::Methods::kernelsJson(const Document& d) const {
   const FusionOptions options{.steering = d.steering};
-  workbench::CodeReport report =
-      take(workbench::generatedCode(d.graph(), {.fusion = options}, s.semantics_.operators(), job));
+  workbench::CodeReport report = take(
+      workbench::generatedCode(d.graph(), {.fusion = options, .isForGpu = wantsGpu()}, s.semantics_.operators(), job));
   if (params.value("measure", false)) {
+    if (wantsGpu().value_or(false) && !isOnGpu(d.graph()))
+      throw RpcError{1, "what is planned for a GPU is measured where the model lies on one"};
     const workbench::VerifyOn on = verifyOn(d);
     if (!on.inputs) throw RpcError{1, on.obstacle};
     take(workbench::measureKernels(d.graph(), options, *on.inputs, s.semantics_, report, job));
@@ -44,15 +53,53 @@ json Session::Methods::kernelsJson(const Document& d) const {
 
 json Session::Methods::kernelPlan() const { return kernelsJson(s.document(params)); }
 
-/// "kernel": its name or number; "as": groups, loops, cpp, cuda or ptx.
+/// "kernel": its name or number; "as": groups, loops, cpp, cuda, ptx or sass; "usage": what it takes of a GPU, too.
 json Session::Methods::kernelCode() const {
   const Document& d = s.document(params);
   const auto form = workbench::findForm(text("as"));
-  if (!form) throw RpcError{-32602, "the parameter as is groups, loops, cpp, cuda or ptx"};
-  json out = toJson(take(
-      workbench::generatedCode(d.graph(), {.form = *form, .kernel = text("kernel"), .fusion = {.steering = d.steering}},
-                               s.semantics_.operators(), job)));
+  if (!form) throw RpcError{-32602, "the parameter as is groups, loops, cpp, cuda, ptx or sass"};
+  const workbench::CodeRequest request{.form = *form,
+                                       .kernel = text("kernel"),
+                                       .fusion = {.steering = d.steering},
+                                       .isForGpu = wantsGpu(),
+                                       .hasUsage = params.value("usage", false)};
+  json out = toJson(take(workbench::generatedCode(d.graph(), request, s.semantics_.operators(), job)));
   return {{"as", out["as"]}, {"kernel", out["kernels"].at(0)}, {"revision", d.history.revision()}};
+}
+
+/// What each kernel takes of a GPU: {"name", "launches"} each, or "problem" where it is not compiled.
+json Session::Methods::kernelUsage() const {
+  const Document& d = s.document(params);
+  const workbench::CodeRequest request{.form = workbench::CodeForm::Cuda,
+                                       .fusion = {.steering = d.steering},
+                                       .isForGpu = wantsGpu(),
+                                       .capability = params.value("capability", 0),
+                                       .hasUsage = true};
+  const json all = toJson(take(workbench::generatedCode(d.graph(), request, s.semantics_.operators(), job)));
+  json kernels = json::array();
+  for (const json& k : all["kernels"]) {
+    json row{{"name", k["name"]}};
+    for (const char* key : {"launches", "problem"})
+      if (k.contains(key)) row[key] = k[key];
+    kernels.push_back(std::move(row));
+  }
+  return {{"kernels", std::move(kernels)}, {"capability", all["capability"]}, {"revision", d.history.revision()}};
+}
+
+/// One run of the graph that is shown, lane by lane; "kernels": with the plan's kernels in place. "device": where.
+json Session::Methods::timeline() const {
+  const Document& d = s.document(params);
+  workbench::InputRequest wanted = inputRequest();
+  if (!wanted.isGiven()) wanted.file = d.inputsFile;
+  wanted.device = params.value("device", std::string("cpu"));
+  const TensorSet inputs = take(workbench::inputsFor(d.history.original(), wanted)).tensors;
+  const bool hasKernels = params.value("kernels", false);
+  const Graph graph =
+      hasKernels ? take(workbench::graphWithKernels(d.graph(), {.steering = d.steering}, s.semantics_)) : d.graph();
+  const Program program = take(Program::build(graph, {wanted.device, std::nullopt, 0, !d.inputs.has_value()}));
+  json out = workbench::toJson(take(timelineOf(program, graph, inputs, job)));
+  out["revision"] = d.history.revision();
+  return out;
 }
 
 /// "text" or "file": another plan; "add": an object with more entries; "remove": one entry, "merge[0]"; "save": a path,

@@ -46,6 +46,7 @@ struct Session::Methods {
   nlohmann::json open() const;
   nlohmann::json close() const;
   nlohmann::json graph() const;
+  nlohmann::json capturedModel() const;
   nlohmann::json undoTo() const;
   nlohmann::json history() const;
   nlohmann::json exportModel() const;
@@ -67,6 +68,8 @@ struct Session::Methods {
   // compile_methods.cpp
   nlohmann::json kernelPlan() const;
   nlohmann::json kernelCode() const;
+  nlohmann::json kernelUsage() const;
+  nlohmann::json timeline() const;
   nlohmann::json steer() const;
   nlohmann::json editKernel() const;
   nlohmann::json fuse() const;
@@ -104,6 +107,7 @@ struct Session::Methods {
   /// What rewrites are verified on: the request's inputs, or those that the model was opened with, or random ones; or
   /// why there are none.
   workbench::VerifyOn verifyOn(const Document&) const;
+  std::optional<bool> wantsGpu() const;
   /// The kernels of the document as its steering has them; with "measure", timed.
   nlohmann::json kernelsJson(const Document&) const;
   /// What applying something has made, as rules/apply answers it.

@@ -33,7 +33,8 @@ workbench::OptimizedPlan planFrom(const json& plan) {
 }  // namespace
 
 /// What `graft optimize` does with the graph that is shown: a step of the history where something is kept. Without
-/// "output" the file that is timed is thrown away. "plan": what an earlier call kept, once more and without trials.
+/// "output" the file that is timed is thrown away. "plan": what an earlier call kept, once more and without trials;
+/// with "upTo" its first steps alone.
 json Session::Methods::optimize() const {
   Document& d = s.document(params);
   const auto addStep = [&](workbench::Rewritten made, const workbench::OptimizedPlan& plan) {
@@ -41,7 +42,7 @@ json Session::Methods::optimize() const {
     out["label"] = made.label;
     out["plan"] = toJson(plan);
     std::vector<Record> records = made.records();
-    d.history.add({std::move(made.graph), made.label, std::move(records)});
+    d.history.add({std::move(made.graph), made.label, std::move(records), std::move(made.subSteps)});
     out["revision"] = d.history.revision();
     return out;
   };
@@ -50,11 +51,11 @@ json Session::Methods::optimize() const {
     workbench::VerifyOn on;
     on.obstacle = "verification is switched off";
     if (params.value("verify", true)) on = verifyOn(d);
-    return addStep(take(workbench::optimizeAgain(d.graph(), plan, on, s.semantics_, job)), plan);
+    return addStep(take(workbench::optimizeAgain(d.graph(), plan, on, s.semantics_, job, count("upTo"))), plan);
   }
   const TemporaryFolder folder = take(TemporaryFolder::inSystem());
   workbench::OptimizeRequest request;
-  request.model = {d.path};
+  request.model = {d.path, d.method};
   request.inputs = inputRequest();
   if (!request.inputs.isGiven()) request.inputs.file = d.inputsFile;
   if (d.history.place() != workbench::History::Place()) {
@@ -68,6 +69,7 @@ json Session::Methods::optimize() const {
   request.output = has("output") ? text("output") : folder.file("optimized.pt");
   request.seconds = params.value("seconds", request.seconds);
   request.budget = params.value("budget", request.budget);
+  request.keepSubSteps = true;
   workbench::OptimizeReport report = take(workbench::optimize(request, s.semantics_, {}, job));
   report.result.model = d.path;
   if (!has("output")) report.result.output.reset();

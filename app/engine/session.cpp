@@ -119,6 +119,13 @@ json Session::Methods::shown(const Document& d, json graph) {
           {"position", d.history.place().step}};
 }
 
+/// The document's file once more, as it was captured: before the normal form.
+json Session::Methods::capturedModel() const {
+  const Document& d = s.document(params);
+  const std::shared_ptr<const Graph> captured = take(importAsCaptured(d.path, s.semantics_, d.method, job));
+  return {{"graph", graphField(*captured)}, {"nodes", captured->nodeCount()}};
+}
+
 /// "step", and "subStep" of one that is a recipe: the state behind so many of its steps.
 json Session::Methods::undoTo() const {
   workbench::History& history = s.document(params).history;
@@ -175,10 +182,12 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"model/close", [](const Methods& m) { return m.close(); }},
       {"model/graph", [](const Methods& m) { return m.graph(); }},
       {"model/undoTo", [](const Methods& m) { return m.undoTo(); }},
+      {"model/captured", [](const Methods& m) { return m.capturedModel(); }},
       {"model/history", [](const Methods& m) { return m.history(); }},
       {"model/export", [](const Methods& m) { return m.exportModel(); }},
       {"model/diff", [](const Methods& m) { return m.diff(); }},
       {"model/run", [](const Methods& m) { return m.run(); }},
+      {"model/timeline", [](const Methods& m) { return m.timeline(); }},
       {"model/optimize", [](const Methods& m) { return m.optimize(); }},
       {"rules/check", [](const Methods& m) { return m.check(); }},
       {"rules/match", [](const Methods& m) { return m.match(); }},
@@ -190,6 +199,7 @@ const std::vector<std::pair<std::string, Session::Method>>& Session::table() {
       {"node/weight", [](const Methods& m) { return m.weight(); }},
       {"compile/plan", [](const Methods& m) { return m.kernelPlan(); }},
       {"compile/code", [](const Methods& m) { return m.kernelCode(); }},
+      {"compile/usage", [](const Methods& m) { return m.kernelUsage(); }},
       {"compile/steer", [](const Methods& m) { return m.steer(); }},
       {"compile/edit", [](const Methods& m) { return m.editKernel(); }},
       {"compile/apply", [](const Methods& m) { return m.fuse(); }},

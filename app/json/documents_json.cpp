@@ -261,11 +261,36 @@ json toJson(const ModelInfo& info) {
           {"outputs", std::move(outputs)}};
 }
 
+json toJson(const Timeline& t) {
+  json lanes = json::array();
+  for (const TimelineLane& lane : t.lanes) {
+    json spans = json::array();
+    for (const TimelineSpan& s : lane.spans) {
+      json& span = spans.emplace_back(json{{"what", s.what}, {"startUs", s.start}, {"us", s.microseconds}});
+      if (!s.node.empty()) span["node"] = s.node;
+    }
+    lanes.push_back({{"kind", laneKindName(lane.kind)},
+                     {"name", lane.name},
+                     {"busyUs", lane.busy()},
+                     {"idleUs", t.idle(lane)},
+                     {"spans", std::move(spans)}});
+  }
+  return {{"us", t.microseconds}, {"how", t.how}, {"lanes", std::move(lanes)}};
+}
+
 json toJson(const ProfileReport& r) {
   json nodes = json::array();
   for (const ProfiledNode& n : r.nodes) {
     json& row = nodes.emplace_back(json{{"node", n.name}, {"op", n.op}, {"module", n.module}, {"us", n.microseconds}});
-    if (!n.kernels.empty()) row["kernels"] = n.kernels;
+    row["origin"] = n.origin;
+    for (const CudaRunner::Launch& l : n.launches) {
+      row["kernels"].push_back(l.kernel);
+      json& launch = row["launches"].emplace_back(
+          json{{"function", l.kernel}, {"blocks", l.blocks}, {"threads", l.threads}, {"sharedBytes", l.sharedBytes}});
+      if (l.registers >= 0) launch["registers"] = l.registers;
+      if (l.localBytes >= 0) launch["localBytes"] = l.localBytes;
+      if (l.occupancy) launch["occupancy"] = *l.occupancy;
+    }
     if (!n.generated.empty()) row["generated"] = n.generated;
     if (n.bytes > 0) row["bytes"] = n.bytes;
   }
@@ -275,6 +300,7 @@ json toJson(const ProfileReport& r) {
            {"us", r.microseconds},
            {"nodes", std::move(nodes)}};
   if (r.bandwidth) out["bytesPerUs"] = *r.bandwidth;
+  if (r.timeline) out["timeline"] = toJson(*r.timeline);
   if (r.captured)
     out["captured"] = {{"us", r.captured->wholeMicroseconds},
                        {"withMarkersUs", r.captured->withMarkersMicroseconds},
@@ -311,6 +337,23 @@ json toJson(const BatchReport& b) {
   return {{"models", std::move(models)}, {"seconds", b.seconds}, {"interrupted", b.isInterrupted}};
 }
 
+namespace {
+
+json toJson(const KernelLaunch& l) {
+  json out{{"function", l.function},
+           {"schedule", l.schedule},
+           {"blocks", l.blocks},
+           {"threads", l.threads},
+           {"sharedBytes", l.sharedBytes}};
+  if (const auto& u = l.usage) {
+    out.update({{"registers", u->registers}, {"stackBytes", u->stackBytes}, {"spillBytes", u->spillBytes}});
+    if (u->occupancy > 0) out["occupancy"] = {{"share", u->occupancy}, {"blocks", u->blocks}, {"limit", u->limit}};
+  }
+  return out;
+}
+
+}  // namespace
+
 json toJson(const CodeReport& c) {
   json kernels = json::array(), calls = json::array(), decisions = json::array(), notFused = json::array(),
        unapplied = json::array();
@@ -333,6 +376,7 @@ json toJson(const CodeReport& c) {
     }
     if (!k.choice.schedule.isDefault()) kernel["schedule"] = codegen::printSchedule(k.choice.schedule);
     if (k.choice.isEdited()) kernel["edited"] = k.choice.source.empty() ? "loops" : "source";
+    for (const KernelLaunch& l : k.launches) kernel["launches"].push_back(toJson(l));
     for (const NodeSpan& s : k.spans) kernel["spans"].push_back({{"node", s.node}, {"begin", s.begin}, {"end", s.end}});
     if (k.problem.empty())
       kernel["text"] = k.text;
@@ -370,6 +414,7 @@ json toJson(const CodeReport& c) {
            {"decisions", std::move(decisions)},
            {"notFused", std::move(notFused)},
            {"unapplied", std::move(unapplied)}};
+  if (c.capability > 0) out["capability"] = c.capability;
   if (c.measured)
     out["modelUs"] = {{"operators", c.measured->operators},
                       {"kernels", c.measured->kernels},

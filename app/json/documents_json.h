@@ -63,6 +63,7 @@ nlohmann::json toJson(const OptimizeReport&);
 nlohmann::json toJson(const PartitionReport&);
 /// As `graft partition --cut` takes it in a file.
 nlohmann::json toJson(const CutWishes&);
+nlohmann::json toJson(const Timeline&);
 nlohmann::json toJson(const ProfileReport&);
 nlohmann::json toJson(const RunReport&);
 nlohmann::json toJson(const ShownModel&);

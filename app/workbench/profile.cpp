@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 
+#include "app/workbench/compile/call_origin.h"
 #include "app/workbench/compile/memory_bandwidth.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/cuda_runner.h"
@@ -27,9 +28,13 @@ std::string moduleOf(const Graph& g, NodeId id) {
   return scope;
 }
 
-void add(ProfileReport& report, const Graph& g, NodeId id, double microseconds, std::vector<std::string> kernels = {}) {
+bool isGenerated(const Node& n) { return n.op->name == kGeneratedOperator; }
+
+void add(ProfileReport& report, const Graph& g, NodeId id, double microseconds,
+         std::vector<CudaRunner::Launch> launches = {}) {
   const Node& n = g.node(id);
-  report.nodes.push_back({n.name, n.op->name, moduleOf(g, id), microseconds, std::move(kernels)});
+  const std::string origin = isGenerated(n) ? "generated" : std::string(originName(originOf(*n.op)));
+  report.nodes.push_back({n.name, n.op->name, moduleOf(g, id), microseconds, std::move(launches), origin});
   report.microseconds += microseconds;
 }
 
@@ -40,7 +45,7 @@ Status profileCaptured(ProfileReport& report, const Graph& g, const Program& pro
   if (!runner) return runner.error();
   auto profile = runner->profile(inputs, repetitions, job);
   if (!profile) return profile.error();
-  for (CudaRunner::NodeProfile& n : profile->nodes) add(report, g, n.node, n.microseconds, std::move(n.kernels));
+  for (CudaRunner::NodeProfile& n : profile->nodes) add(report, g, n.node, n.microseconds, std::move(n.launches));
   const CapturedFacts facts{profile->milliseconds * 1000, profile->labelledMs * 1000, profile->kernels,
                             peakGpuMemory(report.device), gpuStateText(report.device)};
   report.how = fmt::format(
@@ -51,8 +56,6 @@ Status profileCaptured(ProfileReport& report, const Graph& g, const Program& pro
   report.captured = facts;
   return done();
 }
-
-bool isGenerated(const Node& n) { return n.op->name == kGeneratedOperator; }
 
 std::string kernelName(const Node& n) {
   const auto* program = n.args.size() > 1 ? n.args[1].as<std::string>() : nullptr;
@@ -91,7 +94,8 @@ void describeGenerated(ProfileReport& report, const Graph& g, const TensorSet& i
     n.generated = kernelName(*found->second);
     if (areKnown) n.bytes = bytesOf(typed, typed.node(found->second->id));
   }
-  if (report.device == "cpu") report.bandwidth = memoryBandwidth(options.threads);
+  const double speed = report.device == "cpu" ? memoryBandwidth(options.threads) : gpuBandwidth(report.device);
+  if (speed > 0) report.bandwidth = speed;
 }
 
 }  // namespace
@@ -132,13 +136,20 @@ Result<ProfileReport> profile(const Model& model, const TensorSet& inputs, const
   auto program = Program::build(g, request.options);
   if (!program) return program.error();
   ProfileReport report;
+  const auto addTimeline = [&]() -> Result<ProfileReport> {
+    if (!request.timeline) return std::move(report);
+    auto timeline = timelineOf(*program, g, inputs, job);
+    if (!timeline) return timeline.error();
+    report.timeline = std::move(*timeline);
+    return std::move(report);
+  };
   report.model = model.path;
   report.device = request.options.device;
   if (report.device != "cpu") {
     const Status captured = profileCaptured(report, g, *program, inputs, request.repetitions, job);
     if (captured) {
       describeGenerated(report, g, inputs, request.options);
-      return report;
+      return addTimeline();
     }
     if (captured.error().kind == ErrorKind::Cancelled) return captured.error();
     report.notCaptured = captured.error().message;
@@ -148,7 +159,7 @@ Result<ProfileReport> profile(const Model& model, const TensorSet& inputs, const
   for (const NodeTimes& t : *times) add(report, g, t.node, t.microseconds);
   describeGenerated(report, g, inputs, request.options);
   report.how = fmt::format("sum of medians of {} runs, timed one by one on {}", request.repetitions, report.device);
-  return report;
+  return addTimeline();
 }
 
 }  // namespace graft::workbench

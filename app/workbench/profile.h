@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "app/workbench/open.h"
+#include "core/torch/cuda_runner.h"
+#include "core/torch/timeline.h"
 
 namespace graft::workbench {
 
@@ -24,14 +26,16 @@ Result<std::vector<NodeTimes>> timeNodes(const Program&, const TensorSet& inputs
 struct ProfileRequest {
   RunOptions options;
   int repetitions = 20;  ///< of how many runs the medians are
+  bool timeline = false;
 };
 struct ProfiledNode {
   std::string name, op;
   std::string module;  ///< the innermost module call's path; "": the model itself
   double microseconds = 0;
-  std::vector<std::string> kernels;  ///< of a captured graph: as the driver calls them
-  std::string generated;             ///< of graft::generated: its kernel's name, which its operators give
-  size_t bytes = 0;                  ///< likewise: that it reads and writes
+  std::vector<CudaRunner::Launch> launches;  ///< of a captured graph
+  std::string origin;                        ///< who wrote what it runs: "generated", or as originName() spells it
+  std::string generated;                     ///< of graft::generated: its kernel's name, which its operators give
+  size_t bytes = 0;                          ///< likewise: that it reads and writes
 };
 /// Of a model that ran as a CUDA graph.
 struct CapturedFacts {
@@ -51,6 +55,7 @@ struct ProfileReport {
   /// Where the model calls generated kernels on a CPU: what copying reaches there, in bytes read and written a
   /// microsecond.
   std::optional<double> bandwidth;
+  std::optional<Timeline> timeline;  ///< where it was asked for
 };
 /// On a GPU the nodes of a captured graph, where it can be captured; otherwise operator by operator.
 Result<ProfileReport> profile(const Model&, const TensorSet& inputs, const ProfileRequest&, const Job& = {});

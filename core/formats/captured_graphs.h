@@ -4,10 +4,14 @@
 //   for (const CapturedGraph& g : *capturedGraphs("net.fx")) fmt::print("{}: {}\n", g.name, g.breakReason);
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
+#include "core/base/progress.h"
 #include "core/base/result.h"
+#include "core/ir/graph.h"
+#include "core/ir/semantics.h"
 
 namespace graft {
 
@@ -18,8 +22,14 @@ struct CapturedGraph {
   std::vector<std::string> guards;  ///< "TENSOR_MATCH L['x']: …": what torch.compile asks before it runs the graph
 };
 
-/// The graphs that a file holds of one capture, first "forward". Empty where the file is a model of any other kind.
-/// Errors are those of importModel.
+/// The graphs that a file holds of one capture, first "forward". Empty where the file is a model of any other kind. Of
+/// a folder: those of all captures in it (.fx), under the names of their files: "step_1/forward". Errors are those of
+/// importModel.
 Result<std::vector<CapturedGraph>> capturedGraphs(const std::string& path);
+
+/// The graph of a model of any kind as its file has it, before it is brought into the normal form. Never null. Errors
+/// are those of importModel.
+Result<std::shared_ptr<const Graph>> importAsCaptured(const std::string& path, const Semantics&,
+                                                      const std::string& method = "forward", const Job& = {});
 
 }  // namespace graft

@@ -49,6 +49,11 @@ void typesAreKnown(Model& model, const OperatorSet& operators) {
 
 Status finishImport(Model& model, const Source& source, const Semantics& semantics, const FinishOptions& options) {
   Graph& g = model.graph;
+  if (source.captured) {
+    auto captured = std::make_shared<Graph>(g);
+    applyNames(*captured, options.names);
+    *source.captured = std::move(captured);
+  }
   if (!options.isFinished)
     if (Status s = completeGraph(g, semantics.operators(), options); !s) return s;
   model.path = source.path;

@@ -25,6 +25,8 @@ struct Source {
   std::shared_ptr<MappedFile> file;
   ZipDirectory zip;
   std::string path;
+  /// Where it is wanted: the graph as the file has it, before the normal form.
+  std::shared_ptr<const Graph>* captured = nullptr;
 };
 
 /// What differs at the end of import from file to file. The defaults suit a file that says nothing about types.

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,10 +41,19 @@ class CudaRunner {
   /// afterwards, so each run is timed on the same numbers.
   Result<Replay> time(const TensorSet& inputs, bool flushed = false, const Job& = {});
 
+  /// One launch of a kernel, as the driver knows it.
+  struct Launch {
+    std::string kernel;
+    int64_t blocks = 0, sharedBytes = 0;  ///< sharedBytes: of a block
+    int threads = 0;                      ///< of a block
+    int registers = -1;                   ///< of a thread; -1: not known
+    int64_t localBytes = -1;              ///< of a thread: spilled registers, and arrays that are none
+    std::optional<double> occupancy;      ///< share of the threads that a multiprocessor holds
+  };
   struct NodeProfile {
     NodeId node;
-    double microseconds = 0;           ///< on the GPU, from the node's first kernel to the next node's
-    std::vector<std::string> kernels;  ///< as the driver calls them
+    double microseconds = 0;  ///< on the GPU, from the node's first kernel to the next node's
+    std::vector<Launch> launches;
   };
   struct Profile {
     double milliseconds = 0;  ///< of the graph as it is
@@ -73,6 +83,9 @@ Capturing capturing(const Graph&);
 void limitTuning(double seconds);
 /// How many products run with a guessed algorithm because that time is over.
 size_t guessedProducts();
+
+/// Bytes read and written in a microsecond while the GPU copies more than its caches hold; 0 where there is none.
+double gpuBandwidth(const std::string& device);
 
 /// The most bytes of GPU memory that were held since the last call; 0 where there is no GPU.
 size_t peakGpuMemory(const std::string& device);

@@ -56,7 +56,9 @@ struct GraftCudaGraphs {
   void (*freeMarkers)(void* markers);
   bool (*recordMarker)(void* markers, char* error, size_t size);
   bool (*markerTimes)(void* markers, double* microseconds, size_t count, char* error, size_t size);
-  /// The names of the kernels between markers i and i + 1, a line each. Belongs to the markers.
+  /// The kernels between markers i and i + 1, a line each: the name, and behind tabs blocks, threads of a block, bytes
+  /// of shared memory of a block, registers of a thread, bytes of local memory of a thread, blocks that run on a
+  /// multiprocessor at a time, and how many threads one holds. -1: not known. Belongs to the markers.
   const char* (*kernelsAfterMarker)(void* markers, size_t i);
   /// The peak of device memory that LibTorch's allocator has reserved since the last call, in bytes.
   size_t (*peakMemory)(int device);
@@ -74,7 +76,7 @@ struct GraftCudaGraphs {
   /// How many products run with a guessed algorithm because that time was over.
   size_t (*guessedProblems)();
 };
-constexpr int graftCudaGraphsVersion = 7;
+constexpr int graftCudaGraphsVersion = 8;
 
 /// Exported by libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() returns the reason.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

@@ -10,7 +10,7 @@ import zipfile
 import torch
 import torch.nn.functional as F
 
-from support import GRAFT, OPERATORS, RULES, SOURCE, TestCase, main
+from support import GRAFT, OPERATORS, RULES, SOURCE, TestCase, graft, main
 
 sys.path.insert(0, str(SOURCE / "resources/python"))
 import graft_fx
@@ -225,6 +225,28 @@ class Capture(FxTestCase):
             self.computes(self.path, (x,), between)
             self.computes(self.path, (between,), model(x), "--method", "forward.1")
         self.fails(3, "info", self.path, "--method", "forward.2", says="it has forward, forward.1")
+
+    def test_a_folder_of_captures_is_one_set(self):
+        captures = self.folder / "captures"
+        captures.mkdir()
+        for name, width in (("small", 8), ("wide.v2", 16)):
+            graft_fx.capture(Mlp(width).eval(), (torch.randn(2, width),), captures / f"{name}.fx")
+        (captures / "notes.txt").write_text("no capture")
+        small = self.json("info", captures, "--method", "small/forward")
+        wide = self.json("info", captures, "--method", "wide.v2/forward")
+        self.assertEqual(small["nodes"], wide["nodes"])
+        self.assertIn("[2,8]", small["inputs"][0]["type"])
+        self.assertIn("[2,16]", wide["inputs"][0]["type"])
+        self.assertIn("linear", self.done("code", captures, "--method", "wide.v2/forward").stdout)
+        for method, says in ((("--method", "forward"), "is a folder of captures: name one of its graphs, such as small/forward, wide.v2/forward"),
+                             (("--method", "small/backward"), "small.fx"), (("--method", "none/forward"), "is a folder of captures")):
+            run = graft("info", captures, *method)
+            self.assertEqual(run.returncode, 3, run.stderr)
+            self.assertIn(says, run.stderr)
+        (self.folder / "empty").mkdir()
+        run = graft("info", self.folder / "empty")
+        self.assertEqual(run.returncode, 3)
+        self.assertIn("is a folder without captures: no file in it ends in .fx", run.stderr)
 
     def test_breaks_in_functions_that_call_each_other(self):
         """A function whose callee breaks is a frame without a graph of its own at first: its guards belong to no other."""

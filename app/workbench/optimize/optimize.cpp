@@ -9,6 +9,7 @@
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
 #include "app/workbench/optimize/group_trials.h"
+#include "app/workbench/optimize/plan_run.h"
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/optimize/trials.h"
 #include "core/base/atomic_file.h"
@@ -29,50 +30,19 @@ bool isAnySlow(const OptimizeReport& report) {
   return std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
 }
 
-/// Its recipes in order, each rewrite verified on its own.
-Result<Rewritten> rewriteByPlan(Graph graph, const Plan& plan, const VerifyOn& on, const Semantics& semantics,
-                                const Job& job) {
-  Rewritten out;
-  out.label = nameOf(plan);
-  out.nodesBefore = graph.nodeCount();
-  for (const PlannedRecipe& p : plan) {
-    RewriteRequest how;
-    how.recipe = without(*p.recipe, p.dropped);
-    how.verify = on;
-    auto rewritten = rewrite(std::move(graph), *p.file, how, semantics, job);
-    if (!rewritten) return rewritten.error();
-    graph = std::move(rewritten->graph);
-    out.milliseconds += rewritten->milliseconds;
-    for (StepRun& s : rewritten->steps) out.steps.push_back(std::move(s));
-  }
-  out.verdicts = verdictsOf(out.steps, on);
-  out.graph = std::move(graph);
-  return out;
-}
-
 /// The plan once more, each rewrite verified on its own.
-Result<Graph> rewriteVerified(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
-                              ApplyReport& result, const Semantics& semantics, const Job& job) {
+Result<PlanRun> rewriteVerified(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
+                                ApplyReport& result, const Semantics& semantics, const Job& job) {
   const VerifyOn on{before.inputs, !request.inputs.isGiven(), "", !before.model.format->declaresSizes, ""};
-  auto rewritten = rewriteByPlan(before.model.graph, plan, on, semantics, job);
+  auto run = runPlan(before.model.graph, plan, {on, request.keepSubSteps, {}}, semantics, job);
   if (job.cancelled()) return stoppedTrying();
-  if (!rewritten) return rewritten.error();
-  result.recipe = std::move(rewritten->label);
-  result.nodesBefore = rewritten->nodesBefore;
-  result.nodesAfter = rewritten->graph.nodeCount();
-  result.steps = std::move(rewritten->steps);
+  if (!run) return run.error();
+  result.recipe = run->made.label;
+  result.nodesBefore = run->made.nodesBefore;
+  result.nodesAfter = run->made.graph.nodeCount();
+  result.steps = run->made.steps;
   result.unchanged = rewroteNothing(result.steps);
-  return std::move(rewritten->graph);
-}
-
-/// Of calls that are operators again nothing was added.
-void forgetRecords(std::vector<StepRun>& steps, const std::vector<std::string>& calls) {
-  for (StepRun& s : steps)
-    std::erase_if(s.records, [&](const Record& r) {
-      return std::any_of(calls.begin(), calls.end(), [&](const std::string& call) {
-        return std::find(r.addedNames.begin(), r.addedNames.end(), call) != r.addedNames.end();
-      });
-    });
+  return run;
 }
 
 std::vector<std::string> slowCalls(const OptimizeReport& report) {
@@ -85,48 +55,50 @@ std::vector<std::string> slowCalls(const OptimizeReport& report) {
 /// The plan verified, and without the generated kernels that are slower than their operators on these inputs. Where the
 /// whole then computes something else, with them: operators may be less exact than the kernels that take their place.
 /// The whole is verified where anything was rewritten, and the report says how that went.
-Result<Graph> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan, Trials& trials,
-                           OptimizeReport& report, const Semantics& semantics, const Job& job) {
+Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan, Trials& trials,
+                             OptimizeReport& report, const Semantics& semantics, const Job& job) {
   report.groups.clear();
-  auto graph = rewriteVerified(before, request, plan, report.result, semantics, job);
-  if (!graph) return graph.error();
-  Graph all = *graph;
-  auto groups = trials.tryKernels(*graph);
+  auto run = rewriteVerified(before, request, plan, report.result, semantics, job);
+  if (!run) return run.error();
+  Graph& graph = run->made.graph;
+  Graph all = graph;
+  auto groups = trials.tryKernels(graph);
   if (job.cancelled()) return stoppedTrying();
   if (!groups) return groups.error();
   report.groups = std::move(*groups);
-  if (Status s = verifyWhole(before, *graph, report.result, job); !s) return s.error();
+  if (Status s = verifyWhole(before, graph, report.result, job); !s) return s.error();
   if (report.result.refusal && isAnySlow(report)) {
     graph = std::move(all);
     for (TriedGroup& t : report.groups) {
       if (!t.isKept) t.why += ", and kept: with its operators the whole model computes something else";
       t.isKept = true;
     }
-    if (Status s = verifyWhole(before, *graph, report.result, job); !s) return s.error();
+    if (Status s = verifyWhole(before, graph, report.result, job); !s) return s.error();
   }
-  forgetRecords(report.result.steps, slowCalls(report));
-  report.result.nodesAfter = graph->nodeCount();
+  if (Status s = run->finish(slowCalls(report), semantics); !s) return s.error();
+  report.result.steps = run->made.steps;
+  report.result.nodesAfter = graph.nodeCount();
   report.result.unchanged = rewroteNothing(report.result.steps);
-  return graph;
+  return run;
 }
 
 /// Where the whole fails though each rewrite passes: the first rule without which it passes is left out.
-Result<std::optional<Graph>> withoutOneRule(const Prepared& before, const OptimizeRequest& request, Plan& plan,
-                                            Trials& trials, OptimizeReport& report, const Semantics& semantics,
-                                            const Job& job) {
+Result<std::optional<PlanRun>> withoutOneRule(const Prepared& before, const OptimizeRequest& request, Plan& plan,
+                                              Trials& trials, OptimizeReport& report, const Semantics& semantics,
+                                              const Job& job) {
   const std::string why = report.result.verification->why;
   for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
     if (!row->isKept) continue;
     Plan fewer = withoutRule(plan, row->recipe, row->rule);
-    auto graph = rewriteTimed(before, request, fewer, trials, report, semantics, job);
-    if (!graph) return graph.error();
+    auto run = rewriteTimed(before, request, fewer, trials, report, semantics, job);
+    if (!run) return run.error();
     if (report.result.unchanged || report.result.refusal) continue;
     row->isKept = false;
     row->why = "with it, the whole model computes something else: " + why;
     plan = std::move(fewer);
-    return std::optional<Graph>(std::move(*graph));
+    return std::optional<PlanRun>(std::move(*run));
   }
-  return std::optional<Graph>();
+  return std::optional<PlanRun>();
 }
 
 /// What is said of a model that stays as it is.
@@ -155,8 +127,8 @@ struct Finisher {
   /// it was. `mayBeAsFast`: the file need not be faster than the original.
   Result<std::string> write(Plan plan, bool mayBeAsFast) const {
     ApplyReport& result = report.result;
-    auto graph = rewriteTimed(prepared, request, plan, trials, report, semantics, job);
-    if (!graph) return graph.error();
+    auto run = rewriteTimed(prepared, request, plan, trials, report, semantics, job);
+    if (!run) return run.error();
     if (result.unchanged)
       return std::string(isAnySlow(report) ? "its generated kernels are slower than the operators that they replace"
                                            : "verification took back all rewrites");
@@ -165,13 +137,14 @@ struct Finisher {
       auto fewer = withoutOneRule(prepared, request, plan, trials, report, semantics, job);
       if (!fewer) return fewer.error();
       if (!*fewer) return "the whole model then computes something else: " + why;
-      graph = std::move(**fewer);
+      run = std::move(**fewer);
     }
     reached(OptimizeStage::Rewritten);
     reached(OptimizeStage::Verified);
-    auto staged = StagedModel::write(*graph, request.output, *prepared.inputs, prepared.sizes, request.capture);
+    auto staged =
+        StagedModel::write(run->made.graph, request.output, *prepared.inputs, prepared.sizes, request.capture);
     if (!staged) return staged.error();
-    FileTimingRequest how{prepared.model,   prepared.model.graph, *graph,         staged->path(),
+    FileTimingRequest how{prepared.model,   prepared.model.graph, run->made.graph, staged->path(),
                           *prepared.inputs, trials.options(),     request.seconds};
     auto speed = timeFile(how);
     // A second, longer look where the first one says neither.
@@ -190,24 +163,20 @@ struct Finisher {
     if (!written) return written.error();
     result.output = std::move(*written);
     report.seconds = trials.seconds();
-    keep(plan, std::move(*graph));
+    keep(plan, std::move(run->made));
     reached(OptimizeStage::Written);
     return std::string();
   }
 
  private:
-  void keep(const Plan& plan, Graph graph) const {
+  void keep(const Plan& plan, Rewritten made) const {
     report.plan = {};
     for (const PlannedRecipe& p : plan) report.plan.recipes.push_back({p.file->path, p.recipe->name, p.dropped});
     report.plan.operators = slowCalls(report);
-    Rewritten& made = report.rewritten.emplace();
-    made.graph = std::move(graph);
-    made.label = report.result.recipe;
-    made.nodesBefore = report.result.nodesBefore;
-    made.steps = report.result.steps;
     made.verdicts = verdictsOf(
         made.steps, {prepared.inputs, !request.inputs.isGiven(), "", !prepared.model.format->declaresSizes, ""});
     made.milliseconds = report.seconds * 1000;
+    report.rewritten = std::move(made);
   }
   Result<SpeedBeside> timeFile(const FileTimingRequest& how) const {
     auto timing = timeWrittenFile(how, job);
@@ -332,7 +301,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
 }
 
 Result<Rewritten> optimizeAgain(Graph graph, const OptimizedPlan& plan, const VerifyOn& on, const Semantics& semantics,
-                                const Job& job) {
+                                const Job& job, std::optional<size_t> upTo) {
   auto shipped = loadShippedRules(semantics.operators());
   if (!shipped) return shipped.error();
   Plan found;
@@ -346,12 +315,16 @@ Result<Rewritten> optimizeAgain(Graph graph, const OptimizedPlan& plan, const Ve
     if (!recipe) return badInput(fmt::format("{}: no such recipe comes with this Graft: {}", part.file, part.recipe));
     found.push_back({&*file, recipe, part.without});
   }
-  auto out = rewriteByPlan(std::move(graph), found, on, semantics, job);
-  if (!out) return out.error();
-  if (Status s = restoreOperators(out->graph, plan.operators, semantics); !s) return s.error();
-  forgetRecords(out->steps, plan.operators);
-  out->verdicts = verdictsOf(out->steps, on);
-  return out;
+  auto run = runPlan(std::move(graph), found, {on, true, upTo}, semantics, job);
+  if (!run) return run.error();
+  // Of the first steps alone, some calls are not there yet.
+  std::vector<std::string> calls;
+  for (const std::string& call : plan.operators)
+    if (!upTo || run->made.graph.findNode(call)) calls.push_back(call);
+  if (Status s = restoreOperators(run->made.graph, calls, semantics); !s) return s.error();
+  if (Status s = run->finish(calls, semantics); !s) return s.error();
+  run->made.verdicts = verdictsOf(run->made.steps, on);
+  return std::move(run->made);
 }
 
 }  // namespace graft::workbench

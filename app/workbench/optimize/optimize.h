@@ -32,6 +32,7 @@ struct OptimizeRequest {
   double budget = 60;           ///< seconds for all trials; what is left untried then stays as the recipe has it
   bool capture = true;          ///< ApplyRequest::capture
   bool allowUnchanged = false;  ///< ApplyRequest::allowUnchanged
+  bool keepSubSteps = false;    ///< of what is kept, for History
   std::string fusion;           ///< the plan that recipes with generated kernels follow, as of steerFusion(); "": none
 };
 
@@ -94,7 +95,9 @@ using OnOptimizeStage = std::function<void(OptimizeStage, const OptimizeReport&)
 /// recipes say why they are not kept.
 Result<OptimizeReport> optimize(const OptimizeRequest&, const Semantics&, const OnOptimizeStage& = {}, const Job& = {});
 
-/// The plan once more: the same rewrites of the same graph, each verified on its own.
-Result<Rewritten> optimizeAgain(Graph, const OptimizedPlan&, const VerifyOn&, const Semantics&, const Job& = {});
+/// The plan once more: the same rewrites of the same graph, each verified on its own, with its sub-steps. `upTo`: its
+/// first steps alone.
+Result<Rewritten> optimizeAgain(Graph, const OptimizedPlan&, const VerifyOn&, const Semantics&, const Job& = {},
+                                std::optional<size_t> upTo = {});
 
 }  // namespace graft::workbench

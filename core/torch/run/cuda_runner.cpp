@@ -1,10 +1,16 @@
 #include "core/torch/cuda_runner.h"
 
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/ones.h>
+#include <c10/core/DeviceGuard.h>
+#include <c10/core/Event.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <map>
 
@@ -47,6 +53,28 @@ double median(std::vector<double>& v) {
 BodyFacts factsOf(const Program& program) {
   const CaptureFacts& facts = program.capture();
   return {facts.constantWeights, {flattenTensors(valuesOf(facts.writtenTensors)), facts.writtenInputs}};
+}
+
+/// A line of kernelsAfterMarker.
+CudaRunner::Launch launchOf(std::string_view line) {
+  std::vector<int64_t> numbers;
+  const std::string_view name = line.substr(0, line.find('\t'));
+  for (size_t at = name.size(); at < line.size();) {
+    int64_t n = -1;
+    std::from_chars(line.data() + at + 1, line.data() + line.size(), n);
+    numbers.push_back(n);
+    at = std::min(line.find('\t', at + 1), line.size());
+  }
+  CudaRunner::Launch out{std::string(name)};
+  if (numbers.size() != 7) return out;
+  out.blocks = numbers[0];
+  out.threads = static_cast<int>(numbers[1]);
+  out.sharedBytes = numbers[2];
+  out.registers = static_cast<int>(numbers[3]);
+  out.localBytes = numbers[4];
+  if (numbers[5] >= 0 && numbers[6] > 0)
+    out.occupancy = static_cast<double>(numbers[5] * numbers[1]) / static_cast<double>(numbers[6]);
+  return out;
 }
 
 struct Markers {
@@ -196,7 +224,7 @@ Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int rep
       std::string_view names = cuda.kernelsAfterMarker(markers.handle, k);
       while (!names.empty()) {
         const size_t end = std::min(names.find('\n'), names.size());
-        node.kernels.emplace_back(names.substr(0, end));
+        node.launches.push_back(launchOf(names.substr(0, end)));
         names.remove_prefix(std::min(end + 1, names.size()));
       }
     }
@@ -231,6 +259,32 @@ void limitTuning(double seconds) {
 size_t guessedProducts() {
   const auto cuda = cudaGraphs();
   return cuda ? (*cuda)->guessedProblems() : 0;
+}
+
+double gpuBandwidth(const std::string& name) {
+  constexpr int64_t bytes = int64_t{256} << 20;
+  constexpr int rounds = 5;
+  const auto device = requireDevice(name);
+  if (!device || device->is_cpu()) return 0;
+  try {
+    const c10::DeviceGuard guard(*device);
+    const at::Tensor from = at::ones({bytes}, at::TensorOptions(at::kByte).device(*device));
+    at::Tensor to = at::empty_like(from);
+    const auto stream = c10::impl::VirtualGuardImpl(device->type()).getStream(*device);
+    double best = 0;
+    for (int i = 0; i < rounds; ++i) {
+      c10::Event begin(device->type(), c10::EventFlag::BACKEND_DEFAULT),
+          end(device->type(), c10::EventFlag::BACKEND_DEFAULT);
+      begin.record(stream);
+      to.copy_(from);
+      end.record(stream);
+      end.synchronize();
+      best = std::max(best, 2.0 * static_cast<double>(bytes) / (begin.elapsedTime(end) * 1000));
+    }
+    return best;
+  } catch (const std::exception&) {
+    return 0;  // there is no memory for it
+  }
 }
 
 size_t peakGpuMemory(const std::string& name) {

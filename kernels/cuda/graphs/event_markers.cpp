@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <set>
 #include <stdexcept>
 #include <string>
@@ -13,28 +14,71 @@
 namespace graft::cuda {
 namespace {
 
-/// The driver's name of a kernel; empty where it has none. The driver's functions come through the runtime, so that
-/// nothing links libcuda.
-std::string kernelName(cudaGraphNode_t node) {
-  const auto entry = [](const char* name, unsigned version) {
-    void* f = nullptr;
-    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
-    if (cudaGetDriverEntryPointByVersion(name, &f, version, cudaEnableDefault, &found) != cudaSuccess) {
-      (void)cudaGetLastError();
-      return static_cast<void*>(nullptr);
-    }
-    return found == cudaDriverEntryPointSuccess ? f : nullptr;
-  };
-  static auto* parameters =
-      reinterpret_cast<CUresult (*)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>(entry("cuGraphKernelNodeGetParams", 12000));
-  static auto* functionName = reinterpret_cast<CUresult (*)(const char**, CUfunction)>(entry("cuFuncGetName", 12030));
-  static auto* kernelNameOf = reinterpret_cast<CUresult (*)(const char**, CUkernel)>(entry("cuKernelGetName", 12030));
+/// A function of the driver; null where it has none of that name. They come through the runtime, so that nothing links
+/// libcuda.
+void* driverFunction(const char* name, unsigned version) {
+  void* f = nullptr;
+  cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+  if (cudaGetDriverEntryPointByVersion(name, &f, version, cudaEnableDefault, &found) != cudaSuccess) {
+    (void)cudaGetLastError();
+    return nullptr;
+  }
+  return found == cudaDriverEntryPointSuccess ? f : nullptr;
+}
+
+int attributeOf(CUfunction function, CUfunction_attribute attribute) {
+  static auto* get = reinterpret_cast<CUresult (*)(int*, CUfunction_attribute, CUfunction)>(
+      driverFunction("cuFuncGetAttribute", 12000));
+  int value = 0;
+  return get && get(&value, attribute, function) == CUDA_SUCCESS ? value : -1;
+}
+
+/// How many of its blocks run on a multiprocessor at a time.
+int residentBlocks(CUfunction function, int threads, size_t sharedBytes) {
+  static auto* count = reinterpret_cast<CUresult (*)(int*, CUfunction, int, size_t)>(
+      driverFunction("cuOccupancyMaxActiveBlocksPerMultiprocessor", 12000));
+  int blocks = 0;
+  return count && count(&blocks, function, threads, sharedBytes) == CUDA_SUCCESS ? blocks : -1;
+}
+
+int threadsOfMultiprocessor() {
+  int device = 0, threads = -1;
+  if (cudaGetDevice(&device) != cudaSuccess ||
+      cudaDeviceGetAttribute(&threads, cudaDevAttrMaxThreadsPerMultiProcessor, device) != cudaSuccess)
+    (void)cudaGetLastError();
+  return threads;
+}
+
+/// The kernel of a node as a line of kernelsAfterMarker. "kernel" where the driver has no name for it.
+std::string kernelLine(cudaGraphNode_t node) {
+  static auto* parameters = reinterpret_cast<CUresult (*)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS*)>(
+      driverFunction("cuGraphKernelNodeGetParams", 12000));
+  static auto* functionName =
+      reinterpret_cast<CUresult (*)(const char**, CUfunction)>(driverFunction("cuFuncGetName", 12030));
+  static auto* kernelName =
+      reinterpret_cast<CUresult (*)(const char**, CUkernel)>(driverFunction("cuKernelGetName", 12030));
+  static auto* functionOf =
+      reinterpret_cast<CUresult (*)(CUfunction*, CUkernel)>(driverFunction("cuKernelGetFunction", 12000));
   CUDA_KERNEL_NODE_PARAMS p{};
+  if (!parameters || parameters(reinterpret_cast<CUgraphNode>(node), &p) != CUDA_SUCCESS) return "kernel";
   const char* name = nullptr;
-  if (!parameters || parameters(reinterpret_cast<CUgraphNode>(node), &p) != CUDA_SUCCESS) return {};
-  if (p.func && functionName && functionName(&name, p.func) == CUDA_SUCCESS) return name;
-  if (p.kern && kernelNameOf && kernelNameOf(&name, p.kern) == CUDA_SUCCESS) return name;
-  return {};
+  if (!(p.func && functionName && functionName(&name, p.func) == CUDA_SUCCESS) &&
+      !(p.kern && kernelName && kernelName(&name, p.kern) == CUDA_SUCCESS))
+    name = "kernel";
+  CUfunction function = p.func;
+  if (!function && p.kern && (!functionOf || functionOf(&function, p.kern) != CUDA_SUCCESS)) function = nullptr;
+  const auto blocks = static_cast<long long>(p.gridDimX) * p.gridDimY * p.gridDimZ;
+  const auto threads = static_cast<int>(p.blockDimX * p.blockDimY * p.blockDimZ);
+  const int fixed = function ? attributeOf(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES) : -1;
+  std::string line = name;
+  for (const long long n :
+       {blocks, static_cast<long long>(threads), static_cast<long long>(std::max(0, fixed)) + p.sharedMemBytes,
+        function ? static_cast<long long>(attributeOf(function, CU_FUNC_ATTRIBUTE_NUM_REGS)) : -1LL,
+        function ? static_cast<long long>(attributeOf(function, CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES)) : -1LL,
+        function ? static_cast<long long>(residentBlocks(function, threads, p.sharedMemBytes)) : -1LL,
+        static_cast<long long>(threadsOfMultiprocessor())})
+    line += "\t" + std::to_string(n);
+  return line;
 }
 
 struct Markers {
@@ -65,8 +109,7 @@ bool recordMarker(void* handle, char* error, size_t size) {
     std::string names;
     for (cudaGraphNode_t node : nodesOf(graph)) {
       if (!markers->seen.insert(node).second || !isKernel(node)) continue;
-      const std::string name = kernelName(node);
-      names += (name.empty() ? "kernel" : name) + "\n";
+      names += kernelLine(node) + "\n";
     }
     const bool noKernels = names.empty() && !markers->events.empty();
     if (!markers->eventOf.empty()) markers->kernels.push_back(std::move(names));
