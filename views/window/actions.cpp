@@ -71,6 +71,9 @@ void Actions::makeFileMenu() {
   QMenu* file = window_.menuBar()->addMenu(tr("&File"));
   WindowFiles& files = window_.files();
   add(file, {"open", tr("&Open model…"), QKeySequence::Open, "open", false}, [&files] { files.chooseModel(); });
+  add(file, {"openFolder", tr("Open a folder of captures…"), {}, "open", false}, [&files] {
+    files.chooseFolder();
+  })->setToolTip(tr("Opens all captures (.fx) in a folder as one set, to pick and compare their graphs"));
   add(file, {"chooseInputs", tr("Example &inputs, for shapes…")}, [&files] { files.chooseInputs(); });
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, {"openRules", tr("Open r&ules…"), tr("Ctrl+Shift+O"), "", false}, [&files] { files.chooseRules(); });

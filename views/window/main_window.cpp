@@ -217,8 +217,7 @@ bool MainWindow::showsTraining() const { return pages_->currentWidget() == train
 void MainWindow::setTraining(bool on) {
   if (!on || document_->isJoint()) return showPage(on ? static_cast<QWidget*>(training_) : comparison_);
   showPage(pages_->currentWidget());
-  const QString part = document_->method().section(QLatin1Char('.'), 1, 1);
-  const QString joint = part.isEmpty() ? QStringLiteral("joint") : QStringLiteral("joint.") + part;
+  const QString joint = CapturedGraphInfo::sibling(document_->method(), QStringLiteral("joint"));
   if (!document_->capturedGraphs().contains(joint))
     return failure_->showFailure(
         tr("This model is no training step"),

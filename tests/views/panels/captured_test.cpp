@@ -58,6 +58,33 @@ class CapturedTest : public test::WindowFixture {
   void init() { forget(); }
   void cleanup() { window_.reset(); }
 
+  void aFolderOfCapturesIsOneSet() {
+    QDir(folder_.path()).mkdir(QStringLiteral("set"));
+    for (const char* name : {"set/one.fx", "set/two.broken.fx"}) QVERIFY(!capture(name).isEmpty());
+    start();
+    window_->openModel(folder_.filePath(QStringLiteral("set")));
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && !window_->capture().graphs().empty(), 10000);
+    QCOMPARE(document().method(), QStringLiteral("one/forward"));
+    QCOMPARE(document().capturedGraphs().size(), qsizetype{6});
+    auto* picker = part<GraphPicker>();
+    QVERIFY(picker->isVisible());
+    Q_EMIT picker->menu()->aboutToShow();
+    QStringList files;
+    for (const QAction* a : picker->menu()->actions())
+      if (a->isSeparator() && !a->text().isEmpty()) files << a->text();
+    QCOMPARE(files, (QStringList{QStringLiteral("one.fx"), QStringLiteral("two.broken.fx")}));
+    // Another graph of the set, then the training step of the first file.
+    const QString folder = document().path();
+    window_->openModel(folder, {}, QStringLiteral("two.broken/forward.1"));
+    QTRY_COMPARE_WITH_TIMEOUT(document().method(), QStringLiteral("two.broken/forward.1"), 10000);
+    QTRY_COMPARE(window_->capture().chain().size(), size_t{3});
+    window_->openModel(folder, {}, QStringLiteral("one/forward"));
+    QTRY_COMPARE_WITH_TIMEOUT(document().method(), QStringLiteral("one/forward"), 10000);
+    window_->setTraining(true);
+    QTRY_COMPARE_WITH_TIMEOUT(document().method(), QStringLiteral("one/joint"), 10000);
+    QTRY_VERIFY(window_->showsTraining());
+  }
+
   void aModelThatWasNotCapturedShowsNothingOfThis() {
     open();
     QVERIFY(!part<GraphPicker>()->isVisible());

@@ -120,14 +120,85 @@ class CompileTest : public test::WindowFixture {
     QTRY_VERIFY(code()->heading().startsWith(QStringLiteral("gelu · layer_norm")));
   }
 
-  void codeThatTheEngineCannotMakeIsNotThere() {
+  void codeOfGpusWearsTheColoursToo() {
     openCompile();
     choose("div_add_softmax");
-    QVERIFY(!code()->hasTab(CodePanel::Ptx));
-    code()->showTab(CodePanel::Cuda);
-    QTRY_VERIFY(code()->code(CodePanel::Cuda)->text().contains(QStringLiteral("__global__")));
-    QTRY_VERIFY(code()->code(CodePanel::Ptx)->text().contains(QStringLiteral("no PTX is made")));
-    QVERIFY(!code()->hasTab(CodePanel::Ptx));
+    for (const CodePanel::Tab tab : {CodePanel::Cuda, CodePanel::Ptx}) {
+      code()->showTab(tab);
+      CodeText* text = code()->code(tab);
+      QTRY_VERIFY(text->text().contains(QStringLiteral("kernel_0")));
+      QCOMPARE(text->linesOf(QStringLiteral("softmax")).size(), qsizetype{1});
+      // A click there goes to the node, and a node of the canvas to its line.
+      text->editor()->setFocus();
+      QTRY_VERIFY(text->editor()->hasFocus());
+      text->editor()->setCursorPosition(text->linesOf(QStringLiteral("add")).first(), 10);
+      QTRY_COMPARE(document().selection(), QStringList{QStringLiteral("add")});
+      window_->canvas()->reveal(QStringLiteral("div"));
+      QTRY_COMPARE(document().selection(), QStringList{QStringLiteral("div")});
+    }
+  }
+
+  void codeThatTheEngineCannotMakeSaysWhy() {
+    openCompile();
+    choose("div_add_softmax");
+    code()->showTab(CodePanel::Sass);
+    QTRY_VERIFY(code()->code(CodePanel::Sass)->text().startsWith(QStringLiteral("SASS is read by nvdisasm")));
+  }
+
+  void aPlanForAGpuSaysWhatKernelsTakeOfIt() {
+    openCompile();
+    QVERIFY(kernels()->table()->isColumnHidden(KernelTable::Registers));
+    window_->action(QStringLiteral("planForGpu"))->trigger();
+    QTRY_VERIFY(isReady() && compilation().plan().isForGpu);
+    QTRY_COMPARE(row("div_add_softmax")->text(KernelTable::Registers), QStringLiteral("168"));
+    QVERIFY(!kernels()->table()->isColumnHidden(KernelTable::Registers));
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Shared), QStringLiteral("2.05 kB"));
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Occupancy), QStringLiteral("12 % (registers)"));
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Spills), QStringLiteral("16 B"));
+    QVERIFY(row("gelu_layer_norm")->toolTip(KernelTable::Name).contains(QStringLiteral("NVRTC refuses")));
+    QCOMPARE(row("linear")->text(KernelTable::Registers), QStringLiteral("–"));
+    QVERIFY2(kernels()->summary().contains(QStringLiteral("for a GPU of capability 9.0")),
+             qPrintable(kernels()->summary()));
+    kernels()->table()->setCurrentItem(row("div_add_softmax"));
+    QTRY_VERIFY(code()->usage().contains(QStringLiteral("168 registers")));
+    // What does not run here is neither measured nor put in place.
+    QSignalSpy failed(&document(), &Document::failed);
+    compilation().apply();
+    QCOMPARE(failed.size(), 1);
+    compilation().measure();
+    QTRY_COMPARE(failed.size(), 2);
+    QCOMPARE(document().position(), 0);
+    window_->action(QStringLiteral("planForGpu"))->trigger();
+    QTRY_VERIFY(isReady() && !compilation().plan().isForGpu);
+    QVERIFY(kernels()->table()->isColumnHidden(KernelTable::Registers));
+  }
+
+  void oneRunHasALaneForEachThread() {
+    openCompile();
+    kernels()->showTab(KernelsPanel::Timeline);
+    TimelinePage* page = kernels()->timelinePage();
+    QVERIFY(page->sentence().startsWith(QStringLiteral("Measure")));
+    page->oneRun()->click();
+    QTRY_COMPARE(page->plot()->lanes().size(), size_t{2});
+    const auto& host = page->plot()->lanes()[0];
+    QCOMPARE(host.name, QStringLiteral("host"));
+    QCOMPARE(host.spans.size(), size_t{53});
+    // The lane adds up to the run.
+    double sum = 0;
+    for (const auto& s : host.spans) sum += s.microseconds;
+    QCOMPARE(sum, compilation().timeline().microseconds);
+    const auto& thread = compilation().timeline().lanes[1];
+    QCOMPARE(thread.busy + thread.idle, compilation().timeline().microseconds);
+    QVERIFY2(page->plot()->lanes()[1].total.contains(QStringLiteral("idle")), "the rest of the run is said");
+    QVERIFY(page->again()->isVisible());
+    QSignalSpy nodeAsked(page, &TimelinePage::nodeChosen);
+    Q_EMIT page->plot()->chosen(QStringLiteral("softmax"));
+    QCOMPARE(nodeAsked.size(), 1);
+    // Another plan: what was recorded is of the one before.
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && compilation().timeline().isEmpty());
+    page->medians()->click();
+    QCOMPARE(page->plot()->lanes().size(), size_t{2});
   }
 
   void aPairSaysWhyAndIsFusedThereAndThen() {

@@ -100,7 +100,7 @@ def describe(graph, nodes, names):
             "microseconds": 2.75, "savedMicroseconds": 2.75 * (len(nodes) - 1), "text": f"generated 1\ngraph {name} {{\n}}\n"}
 
 
-def plan(graph, steering, revision, measure=False):
+def plan(graph, steering, revision, measure=False, gpu=False):
     groups, decisions, unapplied = groups_of(graph, steering)
     names, kernels, fused = {}, [], {n for g in groups for n in g}
     for node in graph["nodes"]:
@@ -115,7 +115,7 @@ def plan(graph, steering, revision, measure=False):
     calls = [{"node": n["name"], "operator": n["op"], "module": graph["modules"][n["module"]]["path"] if n["module"] is not None else "",
               "origin": "library" if base(n) in ("linear", "matmul") else "aten", "bytesRead": 8192, "bytesWritten": 4096}
              for n in graph["nodes"] if n["name"] not in fused and base(n) not in ("transpose", "generated")]
-    out = {"as": "groups", "isForGpu": False, "kernels": kernels, "calls": calls, "decisions": decisions, "unapplied": unapplied,
+    out = {"as": "groups", "isForGpu": gpu, **({"capability": 90} if gpu else {}), "kernels": kernels, "calls": calls, "decisions": decisions, "unapplied": unapplied,
            "notFused": [{"node": c["node"], "operator": c["operator"], "why": "kernels with matrix products are generated for GPUs alone" if c["origin"] == "library"
                          else "it has no neighbour that it may be fused with"} for c in calls],
            "plan": json.dumps({"fusion": 1, **steering}, indent=2) + "\n", "revision": revision}
@@ -174,11 +174,11 @@ def kernel_of(graph, steering, wanted, revision):
 def code(graph, steering, params, revision):
     """A line for each node, which spans name."""
     kernel, form = kernel_of(graph, steering, params["kernel"], revision), params["as"]
-    if form == "ptx":
+    if form == "sass":
         del kernel["text"]
-        kernel["problem"] = "no PTX is made: there is no NVRTC"
+        kernel["problem"] = "SASS is read by nvdisasm or cuobjdump, and neither is installed"
         return {"as": form, "kernel": kernel, "revision": revision}
-    head = {"loops": "loops 1\nnest i0 < 16\n", "cpp": "template <class T>\nT maximum(T a, T b);\n\nint run(float* y) {\n", "cuda": "__global__ void kernel_0() {\n"}[form]
+    head = {"loops": "loops 1\nnest i0 < 16\n", "cpp": "template <class T>\nT maximum(T a, T b);\n\nint run(float* y) {\n", "cuda": "__global__ void kernel_0() {\n", "ptx": ".visible .entry kernel_0()\n{\n"}[form]
     text, spans = head, []
     for n in kernel["nodes"]:
         text += f"  {n}[i0] = "
@@ -188,9 +188,35 @@ def code(graph, steering, params, revision):
     entry = next((e for e in entries(steering, "kernels") if e["nodes"] == kernel["nodes"]), {})
     own = entry.get("loops" if form == "loops" else "source")
     kernel["text"] = own or text
-    if not own and form != "cuda":
+    if not own:
         kernel["spans"] = spans
     return {"as": form, "kernel": kernel, "revision": revision}
+
+
+def usage(graph, steering, revision):
+    """The first kernel spills, the second one cannot be compiled."""
+    rows = []
+    for i, k in enumerate(plan(graph, steering, revision)["kernels"]):
+        launch = {"function": "kernel_0", "schedule": "threads of 8", "blocks": 64, "threads": 256, "sharedBytes": 2048 if i == 0 else 0,
+                  "registers": 168 if i == 0 else 32, "stackBytes": 0, "spillBytes": 16 if i == 0 else 0,
+                  "occupancy": {"share": 0.125 if i == 0 else 1.0, "blocks": 1 if i == 0 else 8, "limit": "registers" if i == 0 else "threads"}}
+        rows.append({"name": k["name"], "problem": "NVRTC refuses generated code"} if i == 1 else {"name": k["name"], "launches": [launch]})
+    return {"kernels": rows, "capability": 90, "revision": revision}
+
+
+def timeline(graph):
+    """The host runs one node after the other, and a second thread helps with products."""
+    host, helper, at = [{"what": "inputs", "startUs": 0.0, "us": 2.0}], [], 2.0
+    for n in graph["nodes"]:
+        us = 20.0 if base(n) in ("linear", "matmul") else 4.0
+        host.append({"what": base(n), "node": n["name"], "startUs": at, "us": us})
+        if us > 4:
+            helper.append({"what": base(n), "node": n["name"], "startUs": at, "us": us / 2})
+        at += us
+    lanes = [("host", "host", host), ("thread", "thread 2", helper)]
+    busy = lambda spans: sum(s["us"] for s in spans)
+    return {"us": at, "how": "the run of median length of 5", "lanes": [
+        {"kind": kind, "name": name, "busyUs": busy(spans), "idleUs": at - busy(spans), "spans": spans} for kind, name, spans in lanes]}
 
 
 def edit(graph, steering, params, revision):

@@ -97,7 +97,9 @@ def joint(layers):
 
 
 def captured_graphs(path):
-    """Names of a capture's graphs; a file with "broken" in its name broke twice."""
+    """Names of a capture's graphs, or of those in a folder; a file with "broken" in its name broke twice."""
+    if os.path.isdir(path):
+        return [f"{f[:-3]}/{name}" for f in sorted(os.listdir(path)) if f.endswith(".fx") for name in captured_graphs(f)]
     if not path.endswith(".fx"):
         return []
     return ["forward", "forward.1", "forward.2"] if "broken" in path else ["forward", "joint", "backward"]
@@ -276,9 +278,15 @@ class Engine:
         return graph, records
 
     def optimize(self, d, graph, params, ident):
-        """Attention is the one recipe: it fits where there is attention. A plan is it once more."""
+        """Encoder is the one recipe: it fits where there is attention, and rewrites the first one in a step of its own. A plan is it
+        once more."""
         rule = {"name": "Attention", "ops": ["matmul", "div", "add", "softmax", "matmul"]}
-        new, records = self.apply(graph, rule, None, params.get("verify", True))
+        verify, inside, done, new, records = params.get("verify", True), [], [], graph, []
+        for name, only in (("FirstAttention", [0]), ("normalize", []), ("Attention", None))[:params.get("upTo")]:
+            new, some = self.apply(new, rule, only, verify)
+            done.append({"name": name, "isRule": name != "normalize", "rewrites": len(some), "ms": 1.5, "refused": [], "rolledBack": [], "records": some})
+            inside.append(new)
+            records += some
         steps = 10 if "plan" not in params else 0
         for i in range(steps):
             if ident in self.cancelled:
@@ -293,8 +301,8 @@ class Engine:
         beside = {"ratio": 0.8, "ratioLow": 0.78, "ratioHigh": 0.83, "speed": "slower"}
         report["rules"] = [{"recipe": "Encoder", "rule": "Attention", "rewrites": len(records), "without": beside, "kept": True, "why": ""}]
         result["timing"] = {"ratio": 1.25, "ratioLow": 1.21, "ratioHigh": 1.28, "speed": "faster", "against": "original (frozen TorchScript)"}
-        self.add_step(d, graph, new, [])
-        return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": [], "steps": [], "ms": 4500.0,
+        self.add_step(d, graph, new, inside)
+        return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": [], "steps": done, "ms": 4500.0,
                 "verdicts": {"verified": len(records), "measured": 0, "unverified": 0, "rolledBack": 0}, "label": "Encoder",
                 "plan": {"recipes": [{"file": "transformer.py", "recipe": "Encoder", "without": []}], "operators": []},
                 "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]), "revision": d["revision"], **({} if "plan" in params else {"report": report})}
@@ -356,9 +364,9 @@ class Engine:
             if graphs and name not in graphs:
                 raise Failure(f"{params['path']} has no graph {name}")
             kind = "fx" if graphs else kind
-            graph = joint(2) if name == "joint" else encoder(2 if "other" in params["path"] else 1 + graphs.index(name) if graphs else 4)
+            graph = joint(2) if name.endswith("joint") else encoder(2 if "other" in params["path"] else 1 + graphs.index(name) if graphs else 4)
             self.documents[len(self.documents) + 1] = {"path": params["path"], "method": name, "snapshots": [graph], "position": 0, "revision": 0, "inside": {}, "shown": graph}
-            return {"document": len(self.documents), "format": kind, "method": name, "graphs": graphs, "isJoint": name == "joint", "nodes": len(graph["nodes"]), "revision": 0, "graph": self.graph_field(graph, params, ident)}
+            return {"document": len(self.documents), "format": kind, "method": name, "graphs": graphs, "isJoint": name.endswith("joint"), "nodes": len(graph["nodes"]), "revision": 0, "graph": self.graph_field(graph, params, ident)}
         if method == "rules/check":
             return self.check(params["text"])
         if method == "node/weight":
@@ -464,6 +472,14 @@ class Engine:
             return self.compile(method, d, params, ident)
         if method == "model/optimize":
             return self.optimize(d, graph, params, ident)
+        if method == "model/timeline":
+            return {**fake_compile.timeline(graph), "revision": d["revision"]}
+        if method == "model/captured":
+            # As its file has it: with a node that says nothing.
+            last = d["snapshots"][0]["nodes"][-1]
+            idle = {**last, "name": "detach", "op": "aten.detach.default", "parameters": ["self"], "args": [{"v": last["name"]}], "outputs": [{**last["outputs"][0], "name": "detach"}]}
+            whole = {**d["snapshots"][0], "nodes": d["snapshots"][0]["nodes"] + [idle]}
+            return {"graph": self.graph_field(whole, params, ident), "nodes": len(whole["nodes"])}
         if method == "model/undoTo":
             d["position"] = params["step"]
             d["shown"] = d["inside"][params["step"]][params["subStep"] - 1] if "subStep" in params else d["snapshots"][params["step"]]
@@ -542,7 +558,11 @@ class Engine:
                         "ms": 12.25, "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
             if method == "compile/steer":
                 steering = fake_compile.steer(steering, params)
-            out = fake_compile.plan(graph, steering, d["revision"], params.get("measure", False))
+            if method == "compile/usage":
+                return fake_compile.usage(graph, steering, d["revision"])
+            if params.get("measure") and params.get("gpu"):
+                raise Failure("what is planned for a GPU is measured where the model lies on one")
+            out = fake_compile.plan(graph, steering, d["revision"], params.get("measure", False), params.get("gpu", False))
             d["steering"] = steering
             if "save" in params:
                 with open(params["save"], "w") as f:

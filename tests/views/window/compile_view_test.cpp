@@ -87,6 +87,35 @@ class CompileViewTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
   }
 
+  void theFirstStageIsTheModelAsItsFileHasIt() {
+    openCompile();
+    QTRY_COMPARE(stage(Stage::Captured).count, QStringLiteral("53"));
+    QCOMPARE(stage(Stage::Normalised).change, QStringLiteral("−1"));
+    QCOMPARE(stage(Stage::Captured).verdict, QStringLiteral("torchscript"));
+    canvas().setDepth(-1);
+    QTest::mouseClick(view().ribbon()->chip(Stage::Captured), Qt::LeftButton);
+    QVERIFY(view().isCaptured() && stage(Stage::Captured).isShown && !stage(Stage::Normalised).isShown);
+    QVERIFY(canvas().scene()->boxOfKey.contains(QStringLiteral("detach")));
+    // Beside the next stage.
+    QTest::mouseClick(view().ribbon()->chip(Stage::Normalised), Qt::LeftButton, Qt::ControlModifier);
+    QVERIFY(window_->comparison().showsPair());
+    QCOMPARE(window_->comparison().before()->title(), QStringLiteral("captured"));
+    QVERIFY(window_->comparison().before()->scene()->graph->findNode("detach"));
+    QVERIFY(!canvas().scene()->graph->findNode("detach"));
+    window_->setCompare(false);
+    // Beside the kernels.
+    QTest::mouseClick(view().ribbon()->chip(Stage::Captured), Qt::LeftButton);
+    QTest::mouseClick(view().ribbon()->chip(Stage::Groups), Qt::LeftButton, Qt::ControlModifier);
+    QVERIFY(window_->comparison().isComparing() && window_->comparison().isGrouped());
+    QVERIFY(window_->comparison().before()->scene()->graph->findNode("detach"));
+    // Another step is another drawing.
+    window_->setCompare(false);
+    QTest::mouseClick(view().ribbon()->chip(Stage::Captured), Qt::LeftButton);
+    QVERIFY(view().isCaptured());
+    QTest::mouseClick(view().ribbon()->chip(Stage::Normalised), Qt::LeftButton);
+    QVERIFY(!view().isCaptured() && !canvas().scene()->graph->findNode("detach"));
+  }
+
   void theCanvasIsDrawnByKernels() {
     openCompile();
     canvas().setDepth(-1);

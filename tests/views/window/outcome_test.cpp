@@ -7,6 +7,7 @@
 #include "tests/views/support/window_fixture.h"
 #include "views/document/outcome.h"
 #include "views/panels/changes_panel.h"
+#include "views/panels/history_panel.h"
 #include "views/window/outcome_card.h"
 
 using namespace graft;
@@ -143,6 +144,42 @@ class OutcomeTest : public test::WindowFixture {
     QCOMPARE(document().position(), 1);
     document().undo();
     QVERIFY(card()->isHidden());
+  }
+
+  void anOptimizationCanBeTakenBackStepByStep() {
+    open();
+    document().optimize();
+    QTRY_COMPARE(document().position(), 1);
+    const StepInfo& step = document().steps().back();
+    QCOMPARE(step.subSteps.size(), size_t{3});
+    QCOMPARE(step.subSteps[0].records.size(), size_t{1});
+    // The history lists what each recipe and rule did, and goes behind each.
+    window_->arrange(Arrangement::Rewrite);
+    auto* history = window_->panel<HistoryPanel>();
+    auto* tree = history->findChild<QTreeWidget*>();
+    QTreeWidgetItem* encoder = tree->topLevelItem(1);
+    QVERIFY(encoder && encoder->childCount() >= 2);
+    QCOMPARE(encoder->child(0)->text(0), QStringLiteral("FirstAttention"));
+    document().showStep(1, 1);
+    QTRY_COMPARE(document().subStep(), 1);
+    QCOMPARE(document().graph()->nodeCount(), size_t{48});
+    QVERIFY(document().canRedo());
+    document().redo();
+    QTRY_COMPARE(document().subStep(), -1);
+    QCOMPARE(document().graph()->nodeCount(), size_t{36});
+    // What is applied there takes the place of the rest, and a new engine does the same again.
+    document().showStep(1, 1);
+    QTRY_COMPARE(document().subStep(), 1);
+    type(QString::fromLatin1(rulesText));
+    document().apply(rule().name);
+    QTRY_COMPARE(document().position(), 2);
+    QCOMPARE(document().steps()[1].request.value(QLatin1String("upTo")).toInt(), 1);
+    QCOMPARE(document().steps()[1].records.size(), size_t{1});
+    const QByteArray before = exported();
+    QSignalSpy replaced(&document(), &Document::engineReplaced);
+    window_->engine().call(QStringLiteral("test/misbehave"), {{QStringLiteral("kind"), QStringLiteral("abort")}}, {});
+    QTRY_COMPARE_WITH_TIMEOUT(replaced.size(), 1, 10000);
+    QCOMPARE(exported(), before);
   }
 
   void anOptimizationThatIsStoppedChangesNothing() {

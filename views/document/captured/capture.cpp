@@ -50,7 +50,7 @@ const CapturedGraphInfo* Capture::find(const QString& name) const {
 
 std::vector<const CapturedGraphInfo*> Capture::chain() const {
   std::vector<const CapturedGraphInfo*> out;
-  const QString role = document_.method().section(QLatin1Char('.'), 0, 0);
+  const QString role = CapturedGraphInfo::roleOf(document_.method());
   for (const CapturedGraphInfo& g : graphs_)
     if (g.role() == role) out.push_back(&g);
   return out;

@@ -21,9 +21,26 @@ struct CapturedGraphInfo {
   QString reason, explanation, hint, file, code;
   int line = 0;
   /// "joint" of "joint.1": which of a training step's graphs it is.
-  QString role() const { return name.section(QLatin1Char('.'), 0, 0); }
+  QString role() const { return roleOf(name); }
   /// 1 of "joint.1": how many breaks are before it.
-  int part() const { return name.section(QLatin1Char('.'), 1, 1).toInt(); }
+  int part() const { return partOf(name); }
+  /// "step_1" of "step_1/joint.1", where the capture is a folder of files; else "".
+  QString folderEntry() const {
+    return name.contains(QLatin1Char('/')) ? name.section(QLatin1Char('/'), 0, -2) : QString();
+  }
+  static int partOf(const QString& name) {
+    return name.section(QLatin1Char('/'), -1).section(QLatin1Char('.'), 1, 1).toInt();
+  }
+  /// The graph of that role beside this one: "step_1/joint.2" beside "step_1/forward.2".
+  static QString sibling(const QString& name, const QString& role) {
+    const int part = partOf(name);
+    const QString graph = part == 0 ? role : role + QLatin1Char('.') + QString::number(part);
+    return name.chopped(name.section(QLatin1Char('/'), -1).size()) + graph;
+  }
+  static QString roleOf(const QString& name) {
+    const QString graph = name.section(QLatin1Char('/'), -1);
+    return name.chopped(graph.size()) + graph.section(QLatin1Char('.'), 0, 0);
+  }
 };
 
 struct GuardInfo {

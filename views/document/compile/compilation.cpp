@@ -25,7 +25,7 @@ QJsonObject entry(const char* key, const QJsonValue& value) {
 }  // namespace
 
 Compilation::Compilation(Document& document, EngineClient& engine)
-    : QObject(&document), document_(document), engine_(engine) {
+    : QObject(&document), document_(document), engine_(engine), captured_(new CapturedGraph(document, this)) {
   forget();
   connect(&document_, &Document::opened, this, &Compilation::forget);
   connect(&document_, &Document::graphChanged, this, &Compilation::follow);
@@ -43,6 +43,7 @@ void Compilation::forget() {
   steering_.clear();
   engineHasSteering_ = true;
   plan_ = {};
+  timeline_ = {};
   graph_ = nullptr;
   whyNone_.clear();
   current_.clear();
@@ -56,7 +57,9 @@ void Compilation::setActive(bool on) {
 }
 
 void Compilation::follow() {
-  if (!active_ || !document_.isOpen() || isKnown()) return;
+  if (!active_ || !document_.isOpen()) return;
+  captured_->ask();
+  if (isKnown()) return;
   refresh();
 }
 
@@ -93,7 +96,7 @@ void Compilation::ask(const QString& label, QJsonObject request, bool measure) {
   const GraphRef graph = document_.graph();
   measuring_ = measure;
   busy_ = engine_.call(isChange ? QStringLiteral("compile/steer") : QStringLiteral("compile/plan"),
-                       document_.withDocument(request), [=, this](const EngineReply& reply) {
+                       withGpu(document_.withDocument(request)), [=, this](const EngineReply& reply) {
                          if (revision != revision_) return;
                          busy_ = 0;
                          if (reply.errorCode == EngineReply::lostCode) return Q_EMIT changed();
@@ -116,6 +119,7 @@ void Compilation::ask(const QString& label, QJsonObject request, bool measure) {
 void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   const KernelInfo* was = current();
   const QString node = was ? was->nodes.value(0) : QString();
+  if (graph != graph_ || at(plan, "plan").toString() != plan_.steering) timeline_ = {};
   plan_ = readPlan(plan, *graph);
   graph_ = graph;
   steering_ = plan_.steering;
@@ -126,6 +130,33 @@ void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   const KernelInfo* now = plan_.find(current_) ? plan_.find(current_) : plan_.kernelOf(node);
   current_ = now ? now->name : QString();
   Q_EMIT currentChanged();
+  askUsage();
+}
+
+void Compilation::askUsage() {
+  if (!plan_.isForGpu || plan_.generatedCount() == 0) return;
+  const int revision = revision_;
+  engine_.call(QStringLiteral("compile/usage"), withGpu(document_.withDocument({})),
+               [this, revision](const EngineReply& reply) {
+                 if (revision != revision_ || !isKnown() || !reply.ok()) return;
+                 addUsage(plan_, reply.result);
+                 steps_[static_cast<size_t>(at_)].plan = std::make_shared<CompilePlan>(plan_);
+                 Q_EMIT changed();
+               });
+}
+
+/// What the plan is for stays what it is for: a kernel of a plan for the CPU may have CUDA C++, too.
+QJsonObject Compilation::withGpu(QJsonObject request) const {
+  if (forGpu_) request.insert(QStringLiteral("gpu"), true);
+  return request;
+}
+
+void Compilation::setForGpu(bool on) {
+  if (on == forGpu_) return;
+  forGpu_ = on;
+  graph_ = nullptr;  // the plan is of another machine
+  if (active_) refresh();
+  Q_EMIT changed();
 }
 
 std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
@@ -138,6 +169,23 @@ void Compilation::push(const QString& label, const QString& steering) {
   steps_.resize(static_cast<size_t>(at_) + 1);
   steps_.push_back({.label = label, .steering = steering, .isPlain = wantsNothing(steering)});
   ++at_;
+}
+
+void Compilation::recordRun() {
+  if (!document_.engineHasAll()) return Q_EMIT document_.failed(tr("Nothing was recorded"), document_.whyNotReady());
+  if (recording_ || !isKnown()) return;
+  syncSteering();
+  const int revision = revision_;
+  const QJsonObject request = document_.withRunInputs({{QStringLiteral("kernels"), true}});
+  recording_ = engine_.call(QStringLiteral("model/timeline"), document_.withDocument(request),
+                            [this, revision](const EngineReply& reply) {
+                              recording_ = 0;
+                              if (reply.ok() && revision == revision_) timeline_ = readTimeline(reply.result);
+                              if (!reply.ok() && !reply.cancelled() && reply.errorCode != EngineReply::lostCode)
+                                Q_EMIT document_.failed(tr("Nothing was recorded"), reply.error);
+                              Q_EMIT changed();
+                            });
+  Q_EMIT changed();
 }
 
 void Compilation::fuse(const QStringList& nodes) {
@@ -174,19 +222,20 @@ void Compilation::goTo(int step) {
   const GraphRef graph = document_.graph();
   measuring_ = false;
   engineHasSteering_ = true;  // it gets this one
-  busy_ = engine_.call(QStringLiteral("compile/steer"), document_.withDocument({{QStringLiteral("text"), text}}),
-                       [=, this](const EngineReply& reply) {
-                         if (revision != revision_) return;
-                         busy_ = 0;
-                         if (reply.ok()) {
-                           at_ = step;
-                           if (graph != document_.graph()) return follow();
-                           take(reply.result, graph);
-                         } else if (!reply.cancelled() && reply.errorCode != EngineReply::lostCode) {
-                           Q_EMIT document_.failed(tr("The plan stays as it is"), reply.error);
-                         }
-                         Q_EMIT changed();
-                       });
+  busy_ =
+      engine_.call(QStringLiteral("compile/steer"), withGpu(document_.withDocument({{QStringLiteral("text"), text}})),
+                   [=, this](const EngineReply& reply) {
+                     if (revision != revision_) return;
+                     busy_ = 0;
+                     if (reply.ok()) {
+                       at_ = step;
+                       if (graph != document_.graph()) return follow();
+                       take(reply.result, graph);
+                     } else if (!reply.cancelled() && reply.errorCode != EngineReply::lostCode) {
+                       Q_EMIT document_.failed(tr("The plan stays as it is"), reply.error);
+                     }
+                     Q_EMIT changed();
+                   });
   Q_EMIT changed();
 }
 
@@ -218,6 +267,10 @@ void Compilation::restore(const QString& steering) {
 }
 
 void Compilation::apply() {
+  if (forGpu_)
+    return Q_EMIT document_.failed(tr("The kernels were not put in place"),
+                                   tr("they are planned for a GPU, and the model lies on the CPU: take “Plan for a "
+                                      "GPU” back first"));
   QJsonObject request;
   if (!steering_.isEmpty()) request.insert(QStringLiteral("text"), steering_);
   document_.applyKernels(request);
@@ -227,13 +280,14 @@ void Compilation::askCode(const QString& kernel, const QString& form, CodeCallba
   if (!document_.engineHasAll()) return done({}, document_.whyNotReady());
   syncSteering();
   const GraphRef graph = document_.graph();
-  engine_.call(QStringLiteral("compile/code"),
-               document_.withDocument({{QStringLiteral("kernel"), kernel}, {QStringLiteral("as"), form}}),
-               [=, this](const EngineReply& reply) {
-                 if (graph != document_.graph() || reply.cancelled() || reply.errorCode == EngineReply::lostCode)
-                   return;
-                 done(objectAt(reply.result, "kernel"), reply.ok() ? QString() : reply.error);
-               });
+  engine_.call(
+      QStringLiteral("compile/code"),
+      document_.withDocument(
+          {{QStringLiteral("kernel"), kernel}, {QStringLiteral("as"), form}, {QStringLiteral("gpu"), plan_.isForGpu}}),
+      [=, this](const EngineReply& reply) {
+        if (graph != document_.graph() || reply.cancelled() || reply.errorCode == EngineReply::lostCode) return;
+        done(objectAt(reply.result, "kernel"), reply.ok() ? QString() : reply.error);
+      });
 }
 
 void Compilation::edit(const QString& kernel, const QString& part, const QString& text,

@@ -11,7 +11,9 @@
 #include <QStringList>
 #include <functional>
 
+#include "views/document/compile/captured_graph.h"
 #include "views/document/compile/compile_plan.h"
+#include "views/document/compile/run_timeline.h"
 #include "views/document/document_info.h"
 #include "views/document/engine_client.h"
 
@@ -40,6 +42,8 @@ class Compilation : public QObject {
   /// Whether `plan()` is of the graph that is shown.
   bool isKnown() const;
   bool isBusy() const { return busy_ != 0; }
+  /// The model as its file has it: asked for while somebody looks.
+  CapturedGraph& captured() { return *captured_; }
   bool isMeasuring() const { return busy_ != 0 && measuring_; }
   const CompilePlan& plan() const { return plan_; }
   /// Why there is no plan; empty while there is one, or one is on its way.
@@ -53,6 +57,9 @@ class Compilation : public QObject {
   QString redoLabel() const { return canRedo() ? steps_[static_cast<size_t>(at_) + 1].label : QString(); }
   /// The plan before its last change, of the same graph; null where there is none.
   std::shared_ptr<const CompilePlan> planBefore() const;
+  /// Whether kernels are planned as for a model on a GPU wherever the model lies: to be looked at.
+  void setForGpu(bool on);
+  bool isForGpu() const { return forGpu_; }
   /// The kernel that is looked at; null for none.
   const KernelInfo* current() const { return plan_.find(current_); }
   void setCurrent(const QString& kernel);
@@ -60,6 +67,11 @@ class Compilation : public QObject {
   void refresh() { ask({}, {}, false); }
   /// Runs the model as it is and with its kernels, on its inputs or random ones.
   void measure() { ask({}, {}, true); }
+  /// Runs the model with its kernels once more, and keeps what the host and the other threads or streams did.
+  void recordRun();
+  bool isRecording() const { return recording_ != 0; }
+  /// Of the last run that was recorded; empty where the graph or the plan has become another since.
+  const RunTimeline& timeline() const { return timeline_; }
   void fuse(const QStringList& nodes);
   void keepApart(const QStringList& nodes);
   /// The node leaves its kernel for the one that holds `to`.
@@ -75,7 +87,7 @@ class Compilation : public QObject {
   void restore(const QString& steering);
   /// Puts the kernels in place: a step of the document's history, verified as rewrites are.
   void apply();
-  /// `form`: "loops", "cpp", "cuda" or "ptx".
+  /// `form`: "loops", "cpp", "cuda", "ptx" or "sass".
   using CodeCallback = std::function<void(const QJsonObject& kernel, const QString& error)>;
   void askCode(const QString& kernel, const QString& form, CodeCallback done);
   /// `part`: "loops" or "source". Verified; kept in the plan where it is right.
@@ -96,6 +108,9 @@ class Compilation : public QObject {
   };
   void ask(const QString& label, QJsonObject request, bool measure);
   void take(const QJsonObject& plan, const GraphRef& graph);
+  /// What kernels take of a GPU is compiled, which takes a moment: the plan is shown meanwhile.
+  void askUsage();
+  QJsonObject withGpu(QJsonObject request) const;
   void push(const QString& label, const QString& steering);
   void syncSteering();
   void forget();
@@ -104,6 +119,7 @@ class Compilation : public QObject {
 
   Document& document_;
   EngineClient& engine_;
+  CapturedGraph* captured_;
   CompilePlan plan_;
   GraphRef graph_;  ///< that the plan is of
   QString whyNone_, current_, steering_;
@@ -111,7 +127,9 @@ class Compilation : public QObject {
   int at_ = 0;
   int busy_ = 0;  ///< the call under way
   int revision_ = 0;
-  bool active_ = false, measuring_ = false;
+  int recording_ = 0;  ///< the call
+  RunTimeline timeline_;
+  bool active_ = false, measuring_ = false, forGpu_ = false;
   bool engineHasSteering_ = true;  ///< false where a new engine has not heard of it
 };
 

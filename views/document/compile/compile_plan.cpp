@@ -4,7 +4,9 @@
 #include <QJsonArray>
 #include <algorithm>
 
+#include "views/document/document_info.h"
 #include "views/document/document_replies.h"
+#include "views/document/run_figures.h"
 
 namespace graft {
 namespace {
@@ -121,6 +123,50 @@ std::vector<const FusionPair*> CompilePlan::pairsOf(const KernelInfo& kernel) co
   return out;
 }
 
+QString launchText(const LaunchInfo& l) {
+  QStringList facts{planText("%1 of %2 threads")
+                        .arg(counted(static_cast<qint64>(l.blocks), planText("block"), planText("blocks")))
+                        .arg(l.threads)};
+  if (l.registers >= 0) facts << counted(l.registers, planText("register"), planText("registers"));
+  if (l.sharedBytes > 0) facts << planText("%1 shared").arg(bytes(l.sharedBytes));
+  if (l.spillBytes > 0) facts << planText("%1 spilled").arg(bytes(l.spillBytes));
+  if (!std::isnan(l.occupancy)) facts << planText("occupancy %1 % (%2)").arg(100 * l.occupancy, 0, 'f', 0).arg(l.limit);
+  return facts.join(QStringLiteral(" · "));
+}
+
+std::vector<LaunchInfo> readLaunches(const QJsonArray& launches) {
+  std::vector<LaunchInfo> out;
+  for (const QJsonValue v : launches) {
+    const QJsonObject o = v.toObject(), occupancy = objectAt(o, "occupancy");
+    LaunchInfo l;
+    l.function = at(o, "function").toString();
+    l.schedule = at(o, "schedule").toString();
+    l.blocks = at(o, "blocks").toDouble();
+    l.threads = at(o, "threads").toInt();
+    l.sharedBytes = at(o, "sharedBytes").toDouble();
+    l.registers = at(o, "registers").toInt(-1);
+    l.spillBytes = at(o, "spillBytes").toDouble();
+    l.occupancy = number(at(occupancy, "share"));
+    l.resident = at(occupancy, "blocks").toInt();
+    l.limit = at(occupancy, "limit").toString();
+    out.push_back(std::move(l));
+  }
+  return out;
+}
+
+void addUsage(CompilePlan& plan, const QJsonObject& usage) {
+  QHash<QString, QJsonObject> byName;
+  for (const QJsonValue v : at(usage, "kernels").toArray())
+    byName.insert(at(v.toObject(), "name").toString(), v.toObject());
+  for (KernelInfo& k : plan.kernels) {
+    const auto found = byName.find(k.name);
+    if (found == byName.end() || !k.isGenerated()) continue;
+    k.launches = readLaunches(at(found.value(), "launches").toArray());
+    k.whyNotCompiled = at(found.value(), "problem").toString();
+  }
+  plan.capability = at(usage, "capability").toInt();
+}
+
 CompilePlan readPlan(const QJsonObject& o, const Graph& graph) {
   CompilePlan plan;
   for (const QJsonValue v : at(o, "kernels").toArray()) plan.kernels.push_back(readKernel(v.toObject(), graph));
@@ -157,6 +203,7 @@ CompilePlan readPlan(const QJsonObject& o, const Graph& graph) {
     plan.unapplied.push_back({at(v.toObject(), "entry").toString(), at(v.toObject(), "why").toString()});
   plan.steering = at(o, "plan").toString();
   plan.isForGpu = at(o, "isForGpu").toBool();
+  plan.capability = at(o, "capability").toInt();
   const QJsonObject times = objectAt(o, "modelUs");
   plan.operatorsUs = number(at(times, "operators"));
   plan.kernelsUs = number(at(times, "kernels"));

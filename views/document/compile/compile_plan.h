@@ -20,6 +20,22 @@ enum class KernelOrigin { Generated, Edited, HandWritten, Library, Aten, User };
 /// "generated", "edited by hand", "hand-written", "library", "PyTorch", "your own".
 QString originText(KernelOrigin);
 
+/// One launch of a kernel on a GPU, and what it takes of a multiprocessor.
+struct LaunchInfo {
+  QString function, schedule;
+  double blocks = 0;
+  int threads = 0;
+  double sharedBytes = 0;  ///< of a block
+  int registers = -1;      ///< of a thread; -1: not known, and neither is what follows
+  double spillBytes = 0;   ///< stored and loaded because registers were too few
+  double occupancy = NAN;  ///< share of the warps that a multiprocessor holds
+  int resident = 0;        ///< blocks on a multiprocessor at a time
+  QString limit;           ///< what more of would raise that
+};
+
+/// "64 blocks of 256 threads · 40 registers · 12.3 kB shared · occupancy 75 % (registers)".
+QString launchText(const LaunchInfo&);
+
 /// A generated kernel of the plan, or an operator that runs by itself.
 struct KernelInfo {
   QString name;         ///< unique in the plan; of an operator, its node's
@@ -38,8 +54,10 @@ struct KernelInfo {
   double predicted = NAN;   ///< microseconds; NAN as below: not known
   double saved = NAN;       ///< of them, predicted
   double measured = NAN;
-  double operators = NAN;  ///< measured: its operators one by one
-  double generated = NAN;  ///< measured, without what a person has chosen
+  double operators = NAN;            ///< measured: its operators one by one
+  double generated = NAN;            ///< measured, without what a person has chosen
+  std::vector<LaunchInfo> launches;  ///< of a kernel for a GPU, once that is known
+  QString whyNotCompiled;
 
   bool isGenerated() const { return origin == KernelOrigin::Generated || origin == KernelOrigin::Edited; }
   double bytes() const { return bytesRead + bytesWritten; }
@@ -65,6 +83,7 @@ struct CompilePlan {
   std::vector<UnappliedEntry> unapplied;
   QString steering;  ///< what people want otherwise, as fusion.json has it
   bool isForGpu = false;
+  int capability = 0;                         ///< of the GPU that it is for: 90 for 9.0; 0: of none
   double operatorsUs = NAN, kernelsUs = NAN;  ///< measured: one run as it is, and with the kernels
   double bytesPerMicrosecond = NAN;           ///< measured: what this machine's memory does
 
@@ -82,6 +101,10 @@ struct CompilePlan {
 
   QHash<QString, size_t> byNode;  ///< into `kernels`
 };
+
+/// Adds what the engine's compile/usage tells of the plan's kernels.
+void addUsage(CompilePlan& plan, const QJsonObject& usage);
+std::vector<LaunchInfo> readLaunches(const QJsonArray& launches);
 
 /// `graph`: that the plan is of. It gives the order.
 CompilePlan readPlan(const QJsonObject& plan, const Graph& graph);

@@ -29,9 +29,15 @@ void GraphPicker::fill() {
   menu_.clear();
   Document& document = context_.document();
   int part = 0;
+  QString file;
   QList<QPair<QString, QString>> others;
   for (const QString& name : document.capturedGraphs()) {
     const CapturedGraphInfo* g = capture_.find(name);
+    if (g && g->folderEntry() != file) {
+      menu_.addSection(g->folderEntry() + QLatin1String(".fx"));
+      file = g->folderEntry();
+      part = 0;
+    }
     if (g && g->part() != part) menu_.addSeparator(), part = g->part();
     const QString text = g ? tr("%1 · %2").arg(name, counted(g->nodes, tr("node"), tr("nodes"))) : name;
     QAction* a = menu_.addAction(text, this, [this, name] { Q_EMIT context_.graphAsked(name); });

@@ -16,7 +16,8 @@ namespace {
 constexpr int sideBySide = 900;  ///< loops and code stand beside each other from this width on
 
 const QString& formOf(int tab) {
-  static const QString forms[] = {QStringLiteral("cpp"), QStringLiteral("cuda"), QStringLiteral("ptx")};
+  static const QString forms[] = {QStringLiteral("cpp"), QStringLiteral("cuda"), QStringLiteral("ptx"),
+                                  QStringLiteral("sass")};
   return forms[tab];
 }
 
@@ -26,6 +27,10 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   heading_ = new FixedHeightLabel(1, this);
   outcome_ = new FixedHeightLabel(2, this);
   outcome_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+  usage_ = new FixedHeightLabel(1, this);
+  usage_->setToolTip(
+      tr("What a launch of the kernel takes of a GPU's multiprocessor, as NVIDIA's compiler says, and how "
+         "many warps of those that fit run at a time"));
   legend_ = new QLabel(this);
   legend_->setWordWrap(true);
   legend_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Maximum);
@@ -35,15 +40,16 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   tabs_->setDrawBase(false);
   tabs_->setExpanding(false);
   pages_ = new QStackedWidget(this);
-  const QString titles[] = {tr("C++"), tr("CUDA"), tr("PTX")};
-  for (int i = 0; i < 3; ++i) {
-    texts_[i] = new CodeText(i == Ptx ? CodeText::Plain : CodeText::Cpp, titles[i]);
+  const QString titles[] = {tr("C++"), tr("CUDA"), tr("PTX"), tr("SASS")};
+  for (int i = 0; i < Python; ++i) {
+    texts_[i] = new CodeText(i >= Ptx ? CodeText::Plain : CodeText::Cpp, titles[i]);
     tabs_->addTab(titles[i]);
     pages_->addWidget(texts_[i]);
   }
   tabs_->setTabToolTip(Cpp, tr("The loops as the CPU runs them, as C++ for people"));
-  tabs_->setTabToolTip(Cuda, tr("The kernel for a GPU"));
-  tabs_->setTabVisible(Ptx, false);  // until the engine has given some
+  tabs_->setTabToolTip(Cuda, tr("The kernel for a GPU, as CUDA C++"));
+  tabs_->setTabToolTip(Ptx, tr("What NVIDIA's compiler makes of the CUDA C++: the assembly text of all GPUs"));
+  tabs_->setTabToolTip(Sass, tr("What the GPU runs: the instructions of one kind of GPU"));
   tabs_->addTab(tr("Python"));
   tabs_->setTabToolTip(Python, tr("The line of your model that the chosen node comes from"));
   python_ = new SourceView;
@@ -94,6 +100,7 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   head->setContentsMargins(12, 6, 8, 4);
   head->setSpacing(2);
   head->addWidget(heading_);
+  head->addWidget(usage_);
   head->addWidget(legend_);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(0, 0, 0, 0);
@@ -111,10 +118,10 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   connect(legend_, &QLabel::linkHovered, this, [this](const QString& node) {
     Q_EMIT context_.nodesLit(node.isEmpty() ? QStringList() : QStringList{node});
   });
-  for (CodeText* text : {loops_, texts_[0], texts_[1], texts_[2]})
+  for (CodeText* text : allTexts())
     connect(text, &CodeText::nodeClicked, this, [this](const QString& node) {
       if (document_.graph() && document_.graph()->findNode(node.toStdString())) return Q_EMIT context_.nodeAsked(node);
-      for (CodeText* t : {loops_, texts_[0], texts_[1], texts_[2]}) t->setNode(node);  // of a kernel in place
+      for (CodeText* t : allTexts()) t->setNode(node);  // of a kernel in place
     });
   connect(editLoops_, &QPushButton::clicked, this, [this] { edit(*loops_); });
   connect(editSource_, &QPushButton::clicked, this, [this] { edit(*texts_[Cpp]); });
@@ -129,7 +136,7 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   connect(&document_.compilation(), &Compilation::changed, this, &CodePanel::refresh);
   connect(&document_, &Document::selectionChanged, this, &CodePanel::followSelection);
   connect(&context_, &PanelContext::themeChanged, this, [this] {
-    for (CodeText* text : {loops_, texts_[0], texts_[1], texts_[2]}) text->refreshTheme();
+    for (CodeText* text : allTexts()) text->refreshTheme();
     python_->refreshTheme();
     refresh();
   });
@@ -137,6 +144,12 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
 }
 
 CodeText* CodePanel::code(Tab tab) { return texts_[tab]; }
+
+std::vector<CodeText*> CodePanel::allTexts() const {
+  std::vector<CodeText*> all(texts_, texts_ + Python);
+  all.push_back(loops_);
+  return all;
+}
 
 void CodePanel::resizeEvent(QResizeEvent* e) {
   QWidget::resizeEvent(e);
@@ -168,6 +181,12 @@ void CodePanel::refresh() {
                    .arg(css(themePalette().pattern(static_cast<size_t>(i))), k->inside[i], css(themePalette().text));
     if (k->inside.size() > most) links += tr("and %1 more").arg(k->inside.size() - most);
   }
+  QStringList launches;
+  if (k)
+    for (const LaunchInfo& l : k->launches) launches << launchText(l);
+  if (k && !k->whyNotCompiled.isEmpty()) launches << k->whyNotCompiled;
+  usage_->showText(launches.join(QStringLiteral("; ")));
+  usage_->setVisible(!launches.isEmpty());
   legend_->setText(k && k->isGenerated() ? links : QString());
   legend_->setVisible(k && k->isGenerated());
   parts_->widget(0)->setVisible(!k || k->isGenerated());
@@ -194,7 +213,6 @@ void CodePanel::askShown() {
   }
   ask(QStringLiteral("loops"), *loops_);
   if (tab < Python) ask(formOf(tab), *texts_[tab]);
-  if (tab == Cuda) ask(formOf(Ptx), *texts_[Ptx]);
 }
 
 void CodePanel::ask(const QString& form, CodeText& into) {
@@ -204,26 +222,29 @@ void CodePanel::ask(const QString& form, CodeText& into) {
   if (shown_.value(&into) == what) return;
   shown_.insert(&into, what);
   const QStringList nodes = k->inside;
-  compilation.askCode(
-      k->name, form, [this, what, nodes, text = &into](const QJsonObject& kernel, const QString& error) {
-        if (shown_.value(text) != what) return;  // another one is wanted now
-        const QString problem = at(kernel, "problem").toString();
-        if (!error.isEmpty() || !problem.isEmpty()) {
-          text->setNone((error.isEmpty() ? tr("It runs as PyTorch's operators: %1").arg(problem) : error));
-          if (!error.isEmpty()) shown_.remove(text);
-        } else {
-          text->setCode(at(kernel, "text").toString(), nodes, at(kernel, "spans").toArray());
-        }
-        showEditing();
-        if (text == texts_[Ptx]) tabs_->setTabVisible(Ptx, error.isEmpty() && problem.isEmpty());
-        followSelection();
-      });
+  compilation.askCode(k->name, form,
+                      [this, what, nodes, text = &into](const QJsonObject& kernel, const QString& error) {
+                        if (shown_.value(text) != what) return;  // another one is wanted now
+                        const QString problem = at(kernel, "problem").toString();
+                        if (!error.isEmpty() || !problem.isEmpty()) {
+                          // That something is not installed here says nothing of how the kernel runs.
+                          const bool isOfMachine = text == texts_[Ptx] || text == texts_[Sass];
+                          text->setNone(!error.isEmpty() ? error
+                                        : isOfMachine    ? problem
+                                                         : tr("It runs as PyTorch's operators: %1").arg(problem));
+                          if (!error.isEmpty()) shown_.remove(text);
+                        } else {
+                          text->setCode(at(kernel, "text").toString(), nodes, at(kernel, "spans").toArray());
+                        }
+                        showEditing();
+                        followSelection();
+                      });
 }
 
 /// The node that is chosen, in all texts and as Python.
 void CodePanel::followSelection() {
   const QString node = document_.selection().value(0);
-  for (CodeText* text : {loops_, texts_[0], texts_[1], texts_[2]}) text->setNode(node);
+  for (CodeText* text : allTexts()) text->setNode(node);
   const bool isNode = document_.graph() && document_.graph()->findNode(node.toStdString());
   if (tabs_->currentIndex() != Python) return;
   if (!isNode) return python_->setNone(tr("choose a node, and its line of Python stands here"));
@@ -247,7 +268,7 @@ void CodePanel::edit(CodeText& text) {
 void CodePanel::showEditing() {
   const Compilation& compilation = document_.compilation();
   const KernelInfo* k = compilation.isKnown() ? compilation.current() : nullptr;
-  const bool mayEdit = k && k->isGenerated() && !k->isInPlace && !isEditing();
+  const bool mayEdit = k && k->isGenerated() && !k->isInPlace && !isEditing() && !compilation.isForGpu();
   editLoops_->setEnabled(mayEdit && !loops_->text().isEmpty());
   editSource_->setEnabled(mayEdit && !texts_[Cpp]->text().isEmpty());
   keep_->setVisible(isEditing());

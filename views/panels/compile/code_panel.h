@@ -21,16 +21,17 @@ class CodePanel : public QWidget {
   Q_OBJECT
 
  public:
-  enum Tab { Cpp, Cuda, Ptx, Python };
+  enum Tab { Cpp, Cuda, Ptx, Sass, Python };
 
   explicit CodePanel(PanelContext& context);
   CodeText* loops() { return loops_; }
   CodeText* code(Tab tab);
   SourceView* python() { return python_; }
   void showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
-  bool hasTab(Tab tab) const { return tabs_->isTabVisible(tab); }
   QString heading() const { return heading_->fullText(); }
   QString outcome() const { return outcome_->fullText(); }
+  /// What the kernel takes of a GPU.
+  QString usage() const { return usage_->fullText(); }
   QPushButton* editLoops() { return editLoops_; }
   QPushButton* editSource() { return editSource_; }
   QPushButton* keep() { return keep_; }
@@ -43,6 +44,7 @@ class CodePanel : public QWidget {
  private:
   void refresh();
   void ask(const QString& form, CodeText& into);
+  std::vector<CodeText*> allTexts() const;
   void askShown();
   void followSelection();
   void edit(CodeText& text);
@@ -52,13 +54,13 @@ class CodePanel : public QWidget {
 
   PanelContext& context_;
   Document& document_;
-  FixedHeightLabel *heading_, *outcome_;
+  FixedHeightLabel *heading_, *outcome_, *usage_;
   QLabel* legend_;
   QSplitter* parts_;
   CodeText* loops_;
   QTabBar* tabs_;
   QStackedWidget* pages_;
-  CodeText* texts_[3];
+  CodeText* texts_[Python];
   SourceView* python_;
   QPushButton *editLoops_, *editSource_, *keep_, *discard_;
   QHash<const CodeText*, QString> shown_;  ///< the kernel and plan that each shows, so that none is asked for twice

@@ -44,7 +44,38 @@ QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
     lines << KernelTable::tr(
         "faster than memory: it reads a part of its operands, as lookups do, or finds them in a cache");
   if (const QString why = plan.whyAlone.value(k.name); !why.isEmpty()) lines << KernelTable::tr("alone: %1").arg(why);
+  for (const LaunchInfo& l : k.launches)
+    lines << QStringLiteral("%1: %2\n    %3").arg(l.function, launchText(l), l.schedule);
+  if (!k.whyNotCompiled.isEmpty()) lines << k.whyNotCompiled;
   return lines.join(QLatin1Char('\n'));
+}
+
+/// What the launches take of a GPU: of each figure the one that holds the kernel back.
+void fillUsage(QTreeWidgetItem* row, const KernelInfo& k) {
+  int registers = -1;
+  double shared = 0, spills = 0, occupancy = NAN;
+  QString limit;
+  for (const LaunchInfo& l : k.launches) {
+    registers = std::max(registers, l.registers);
+    shared = std::max(shared, l.sharedBytes);
+    spills += l.spillBytes;
+    if (std::isnan(l.occupancy) || (!std::isnan(occupancy) && l.occupancy >= occupancy)) continue;
+    occupancy = l.occupancy;
+    limit = l.limit;
+  }
+  const bool isKnown = registers >= 0;
+  const QString none = QStringLiteral("–");
+  setFigure(row, KernelTable::Registers, isKnown ? registers : NAN, isKnown ? QString::number(registers) : none);
+  setFigure(row, KernelTable::Shared, isKnown ? shared : NAN,
+            !isKnown     ? none
+            : shared > 0 ? bytes(shared)
+                         : QString("0"));
+  setFigure(row, KernelTable::Occupancy, occupancy,
+            std::isnan(occupancy) ? none : KernelTable::tr("%1 % (%2)").arg(100 * occupancy, 0, 'f', 0).arg(limit));
+  setFigure(row, KernelTable::Spills, isKnown ? spills : NAN,
+            !isKnown     ? none
+            : spills > 0 ? bytes(spills)
+                         : QString("0"));
 }
 
 }  // namespace
@@ -52,13 +83,18 @@ QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
 KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(parent), document_(document) {
   setAccessibleName(tr("Kernels"));
   setHeaderLabels({tr("Kernel"), tr("By"), tr("Reads"), tr("Writes"), tr("Predicted"), tr("Measured"), tr("Before"),
-                   tr("Of memory"), tr("Schedule")});
+                   tr("Of memory"), tr("Registers"), tr("Shared"), tr("Occupancy"), tr("Spills"), tr("Schedule")});
   headerItem()->setToolTip(Origin, tr("Who wrote what runs: Graft's generator, a person, a library, or PyTorch"));
   headerItem()->setToolTip(Predicted, tr("The time that the plan counts with"));
   headerItem()->setToolTip(Measured, tr("The median time in a run of the model; Measure, above, takes it"));
   headerItem()->setToolTip(Before, tr("What its operators take one by one, measured"));
   headerItem()->setToolTip(Share, tr("Bytes read and written in its time, as part of what this machine's memory does. "
                                      "Above 100 % the data comes from caches"));
+  headerItem()->setToolTip(Registers, tr("Registers of a thread, of the launch that takes the most"));
+  headerItem()->setToolTip(Shared, tr("Shared memory of a block, of the launch that takes the most"));
+  headerItem()->setToolTip(Occupancy, tr("Warps that run on a multiprocessor at a time, of those that it holds: of the "
+                                         "launch with the fewest, and what keeps it from more"));
+  headerItem()->setToolTip(Spills, tr("Bytes that a thread stores and loads because it has too few registers"));
   headerItem()->setToolTip(Schedule, tr("What a person has chosen of its loops; and its time without that"));
   setRootIsDecorated(false);
   setUniformRowHeights(true);
@@ -68,7 +104,7 @@ KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(pare
   header()->setStretchLastSection(false);
   for (int column = Name; column <= Schedule; ++column) {
     header()->setSectionResizeMode(column, column == Name ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
-    if (column >= Read && column <= Share) headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+    if (column >= Read && column <= Spills) headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
   }
   header()->setMinimumSectionSize(48);
   new EmptyHint(this, tr("What runs when the model runs will stand here: generated kernels and all other operators."));
@@ -115,11 +151,13 @@ void KernelTable::refresh() {
       QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
       if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
       row->setText(Schedule, schedule);
+      fillUsage(row, k);
       const QString tip = tipOf(k, plan);
       for (int column = Name; column <= Schedule; ++column) row->setToolTip(column, tip);
       if (!k.isGenerated()) row->setForeground(Origin, toQt(themePalette().dim));
       rows << row;
     }
+  for (const int column : {Registers, Shared, Occupancy, Spills}) setColumnHidden(column, !plan.isForGpu);
   addTopLevelItems(rows);
   setSortingEnabled(true);
   header()->setSortIndicator(sorted, header()->sortIndicatorOrder());

@@ -13,7 +13,21 @@ class KernelTable : public QTreeWidget {
   Q_OBJECT
 
  public:
-  enum Column { Name, Origin, Read, Written, Predicted, Measured, Before, Share, Schedule };
+  enum Column {
+    Name,
+    Origin,
+    Read,
+    Written,
+    Predicted,
+    Measured,
+    Before,
+    Share,
+    Registers,
+    Shared,
+    Occupancy,
+    Spills,
+    Schedule
+  };
 
   explicit KernelTable(Document& document, QWidget* parent = nullptr);
   void refresh();

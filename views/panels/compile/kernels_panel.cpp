@@ -19,10 +19,12 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
   tabs_->setTabToolTip(Between, tr("Pairs of nodes: whether one kernel computes both, and why not"));
   tabs_->addTab(wishes_, tr("Wishes"));
   tabs_->setTabToolTip(Wishes, tr("What you want otherwise of the plan"));
-  timeline_ = new TimelinePlot;
-  timeline_->setLanes(tr("as it is"), tr("kernels"));
+  timeline_ = new TimelinePage(document_);
   tabs_->addTab(timeline_, tr("Timeline"));
-  connect(timeline_, &TimelinePlot::chosen, this, &KernelsPanel::choose);
+  tabs_->setTabToolTip(Timeline, tr("What runs when: each kernel below the operators that it stands for, or what the "
+                                    "host and its threads do in one run"));
+  connect(timeline_, &TimelinePage::chosen, this, &KernelsPanel::choose);
+  connect(timeline_, &TimelinePage::nodeChosen, &context_, &PanelContext::nodeAsked);
   auto* across = new QHBoxLayout;
   across->setSpacing(4);
   across->addWidget(summary_, 1);
@@ -49,6 +51,7 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
   connect(&context_, &PanelContext::themeChanged, this, [this] {
     table_->refresh();
     pairs_->refresh();
+    timeline_->plot()->update();
   });
   refresh();
 }
@@ -100,9 +103,12 @@ void KernelsPanel::refresh() {
       apart += std::isnan(k.bytesApart) ? k.bytes() : k.bytesApart;
       saved += std::isnan(k.saved) ? 0 : k.saved;
     }
-    text = tr("%1 run, %2 generated · %3 moved instead of %4")
+    text = tr("%1 run, %2 generated%3 · %4 moved instead of %5")
                .arg(counted(static_cast<qint64>(plan.kernels.size()), tr("kernel"), tr("kernels")))
                .arg(plan.generatedCount())
+               .arg(plan.isForGpu && plan.capability > 0
+                        ? tr(" for a GPU of capability %1.%2").arg(plan.capability / 10).arg(plan.capability % 10)
+                        : QString())
                .arg(bytes(moved), bytes(apart));
     text += plan.isMeasured()
                 ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
@@ -112,32 +118,9 @@ void KernelsPanel::refresh() {
           tr(" · %1 cannot be had").arg(counted(static_cast<qint64>(plan.unapplied.size()), tr("wish"), tr("wishes")));
   }
   summary_->showText(text);
-  fillTimeline();
   tabs_->setTabText(Wishes, wishes_->tree()->topLevelItemCount() > 0
                                 ? tr("Wishes (%1)").arg(wishes_->tree()->topLevelItemCount())
                                 : tr("Wishes"));
-}
-
-/// What was measured, one after the other: each kernel below the operators that it stands for.
-void KernelsPanel::fillTimeline() {
-  const Compilation& compilation = document_.compilation();
-  const CompilePlan& plan = compilation.plan();
-  std::vector<TimelinePlot::Span> before, after;
-  double at[2] = {0, 0};
-  for (const KernelInfo& k : plan.kernels) {
-    if (!compilation.isKnown() || std::isnan(k.measured)) continue;
-    const QString label = k.label + QLatin1Char(' ') + k.modules.value(0);
-    const BoxKind kind = k.op.isEmpty() ? BoxKind::Module : kindOfOperator(k.op.toStdString());
-    const double apart = std::isnan(k.operators) ? k.measured : k.operators;
-    before.push_back({k.name, label, kind, at[0], apart});
-    after.push_back({k.name, label, kind, at[1], k.measured});
-    at[0] += apart;
-    at[1] += k.measured;
-  }
-  tabs_->setTabEnabled(Timeline, !after.empty());
-  tabs_->setTabToolTip(
-      Timeline, after.empty() ? tr("Measure, above, fills it") : tr("What was measured, one kernel after the other"));
-  timeline_->setSpans(std::move(before), std::move(after));
 }
 
 PanelDescription kernelsPanel() {

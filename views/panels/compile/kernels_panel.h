@@ -7,9 +7,9 @@
 
 #include "views/panels/compile/kernel_table.h"
 #include "views/panels/compile/pairs_list.h"
+#include "views/panels/compile/timeline_page.h"
 #include "views/panels/compile/wishes_list.h"
 #include "views/panels/panel.h"
-#include "views/panels/run/plots.h"
 #include "views/widgets/fixed_height_label.h"
 
 namespace graft {
@@ -24,7 +24,8 @@ class KernelsPanel : public QWidget {
   KernelTable* table() { return table_; }
   PairsList* pairs() { return pairs_; }
   WishesList* wishes() { return wishes_; }
-  TimelinePlot* timeline() { return timeline_; }
+  TimelinePage* timelinePage() { return timeline_; }
+  TimelinePlot* timeline() { return timeline_->plot(); }
   void showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
   /// Shows why the two are not one kernel, or that they are.
   void showPair(const FusionPair& pair);
@@ -36,7 +37,6 @@ class KernelsPanel : public QWidget {
   void choose(const QString& kernel);
   void followSelection();
   void refresh();
-  void fillTimeline();
 
   PanelContext& context_;
   Document& document_;
@@ -45,7 +45,7 @@ class KernelsPanel : public QWidget {
   KernelTable* table_;
   PairsList* pairs_;
   WishesList* wishes_;
-  TimelinePlot* timeline_;
+  TimelinePage* timeline_;
 };
 
 PanelDescription kernelsPanel();

@@ -6,7 +6,6 @@
 #include <QContextMenuEvent>
 #include <QFileDialog>
 #include <QFileInfo>
-#include <QHelpEvent>
 #include <QMenu>
 #include <QPainter>
 #include <QSvgGenerator>
@@ -22,7 +21,10 @@
 namespace graft {
 namespace {
 
-/// A round number near `raw`: 1, 2 or 5 times a power of ten.
+QString toQtCount(double n) { return toQt(shortCount(n)); }
+
+}  // namespace
+
 double roundStep(double raw) {
   const double magnitude = std::pow(10, std::floor(std::log10(raw)));
   return raw / magnitude < 1.5   ? magnitude
@@ -30,10 +32,6 @@ double roundStep(double raw) {
          : raw / magnitude < 7.5 ? 5 * magnitude
                                  : 10 * magnitude;
 }
-
-QString toQtCount(double n) { return toQt(shortCount(n)); }
-
-}  // namespace
 
 Plot::Plot(const QString& name, QWidget* parent) : QWidget(parent), name_(name) {
   setToolTip(tr("Right click: copy or save the picture"));
@@ -277,147 +275,6 @@ void SweepPlot::draw(QPainter& p) {
     p.drawText(QPointF(key + 28, 16), isOriginal ? tr("original") : tr("rewritten"));
     key += 104;
   }
-}
-
-TimelinePlot::TimelinePlot(QWidget* parent) : Plot(QStringLiteral("timeline"), parent) {
-  setMinimumHeight(110);
-  setMouseTracking(true);
-  setLanes(tr("original"), tr("rewritten"));
-}
-
-void TimelinePlot::setLanes(const QString& first, const QString& second) {
-  names_[0] = first;
-  names_[1] = second;
-}
-
-void TimelinePlot::setSpans(std::vector<Span> original, std::vector<Span> rewritten) {
-  lanes_[0] = std::move(original);
-  lanes_[1] = std::move(rewritten);
-  total_ = 0;
-  for (const auto& lane : lanes_)
-    if (!lane.empty()) total_ = std::max(total_, lane.back().start + lane.back().microseconds);
-  from_ = 0;
-  shown_ = total_;
-  update();
-}
-
-QRectF TimelinePlot::laneRect(int lane) const {
-  const double h = (height() - 34) / 2.0;
-  return {78, 4 + lane * h, static_cast<double>(width()) - 90, h - 8};
-}
-
-double TimelinePlot::xOf(double us) const {
-  const QRectF r = laneRect(0);
-  return r.left() + r.width() * (us - from_) / std::max(1e-9, shown_);
-}
-
-void TimelinePlot::draw(QPainter& p) {
-  const Palette& colors = themePalette();
-  if (total_ <= 0) return;
-  const QRectF first = laneRect(0);
-  const double bottom = laneRect(1).bottom() + 4;
-  p.setFont(drawingFont(11, QFont::Normal));
-  const double step = roundStep(shown_ / 6);
-  for (double v = std::ceil(from_ / step) * step; v <= from_ + shown_; v += step) {
-    p.setPen(toQt(colors.grid));
-    p.drawLine(QPointF(xOf(v), first.top()), QPointF(xOf(v), bottom));
-    p.setPen(toQt(colors.dim));
-    p.drawText(
-        QRectF(xOf(v) - 40, bottom + 2, 80, 16), Qt::AlignCenter,
-        shown_ >= 5000 ? QStringLiteral("%1 ms").arg(v / 1000, 0, 'g', 4) : QStringLiteral("%1 µs").arg(v, 0, 'g', 5));
-  }
-  for (int lane = 0; lane < 2; ++lane) {
-    const QRectF r = laneRect(lane);
-    p.setFont(drawingFont(12, QFont::Medium));
-    p.setPen(toQt(colors.text));
-    p.drawText(QRectF(0, r.top(), 70, r.height()), Qt::AlignRight | Qt::AlignVCenter, names_[lane]);
-    p.save();
-    p.setClipRect(r.adjusted(-1, 0, 1, 0));
-    p.setFont(drawingFont(10, QFont::Normal));
-    double drawnTo = -INFINITY;
-    for (const Span& s : lanes_[lane]) {
-      const double a = xOf(s.start), b = xOf(s.start + s.microseconds);
-      if (b < r.left() || a > r.right() || b - drawnTo < 0.4) continue;  // thinner than can be seen
-      drawnTo = b;
-      const QRectF bar(a, r.top() + 2, std::max(0.6, b - a), r.height() - 4);
-      p.fillRect(bar, toQt(mix(colors.background, colors.border(s.kind), 0.62)));
-      if (b - a > 3) {
-        p.setPen(QPen(toQt(colors.background), 1));
-        p.drawLine(bar.topLeft(), bar.bottomLeft());
-      }
-      if (b - a > 30) {
-        p.setPen(toQt(colors.text));
-        p.drawText(bar.adjusted(4, 0, -2, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                   p.fontMetrics().elidedText(s.label, Qt::ElideRight, static_cast<int>(b - a) - 6));
-      }
-    }
-    p.restore();
-  }
-}
-
-const TimelinePlot::Span* TimelinePlot::spanAt(QPointF at) const {
-  for (int lane = 0; lane < 2; ++lane) {
-    if (!laneRect(lane).contains(at)) continue;
-    const double us = from_ + shown_ * (at.x() - laneRect(0).left()) / laneRect(0).width();
-    for (const Span& s : lanes_[lane])
-      if (us >= s.start && us < s.start + s.microseconds) return &s;
-  }
-  return nullptr;
-}
-
-void TimelinePlot::clampView() {
-  shown_ = std::clamp(shown_, std::min(total_, 1.0), total_);
-  from_ = std::clamp(from_, 0.0, total_ - shown_);
-  update();
-}
-
-void TimelinePlot::wheelEvent(QWheelEvent* e) {
-  const double part = (e->position().x() - laneRect(0).left()) / laneRect(0).width(), fixed = from_ + part * shown_;
-  shown_ = std::clamp(shown_ * std::pow(0.998, e->angleDelta().y()), std::min(total_, 1.0), total_);
-  from_ = fixed - part * shown_;
-  clampView();
-  e->accept();
-}
-
-void TimelinePlot::mousePressEvent(QMouseEvent* e) {
-  pressX_ = e->position().x();
-  pressFrom_ = from_;
-  dragged_ = false;
-}
-
-void TimelinePlot::mouseMoveEvent(QMouseEvent* e) {
-  if (!(e->buttons() & Qt::LeftButton)) return;
-  if (std::abs(e->position().x() - pressX_) > 4) dragged_ = true;
-  from_ = pressFrom_ - (e->position().x() - pressX_) / laneRect(0).width() * shown_;
-  clampView();
-}
-
-void TimelinePlot::mouseReleaseEvent(QMouseEvent* e) {
-  if (e->button() != Qt::LeftButton || dragged_) return;
-  if (const Span* s = spanAt(e->position())) Q_EMIT chosen(s->node);
-}
-
-void TimelinePlot::mouseDoubleClickEvent(QMouseEvent*) {
-  from_ = 0;
-  shown_ = total_;
-  clampView();
-}
-
-bool TimelinePlot::event(QEvent* e) {
-  if (e->type() == QEvent::ToolTip) {
-    auto* help = static_cast<QHelpEvent*>(e);
-    if (const Span* s = spanAt(help->pos()))
-      QToolTip::showText(help->globalPos(),
-                         tr("%1\n%2 µs of %3\nWheel: zoom. Double click: all. Right click: save")
-                             .arg(s->label)
-                             .arg(s->microseconds, 0, 'f', 1)
-                             .arg(total_, 0, 'f', 0),
-                         this);
-    else
-      QToolTip::hideText();
-    return true;
-  }
-  return Plot::event(e);
 }
 
 }  // namespace graft

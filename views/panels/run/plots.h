@@ -7,9 +7,10 @@
 #include <QWidget>
 #include <vector>
 
-#include "views/layout/node_text.h"
-
 namespace graft {
+
+/// A round number near `raw`, for axes: 1, 2 or 5 times a power of ten.
+double roundStep(double raw);
 
 /// A widget whose picture can be taken away: what `draw` paints goes to the screen, to a file, to the clipboard.
 class Plot : public QWidget {
@@ -78,49 +79,6 @@ class SweepPlot : public Plot {
 
  private:
   std::vector<Point> points_;
-};
-
-/// The nodes of both models one after the other, as long as they take. The wheel zooms, dragging pans, a click chooses.
-class TimelinePlot : public Plot {
-  Q_OBJECT
-
- public:
-  struct Span {
-    QString node, label;  ///< label: "linear encoder.layer.0.dense"
-    BoxKind kind = BoxKind::Arithmetic;
-    double start = 0, microseconds = 0;
-  };
-  explicit TimelinePlot(QWidget* parent = nullptr);
-  /// What stands in front of the lanes; "original" and "rewritten" by default.
-  void setLanes(const QString& first, const QString& second);
-  void setSpans(std::vector<Span> original, std::vector<Span> rewritten);
-  const std::vector<Span>& spans(int lane) const { return lanes_[lane]; }
-  QSize sizeHint() const override { return {420, 130}; }
-
- Q_SIGNALS:
-  void chosen(const QString& node);
-
- protected:
-  void draw(QPainter&) override;
-  void wheelEvent(QWheelEvent*) override;
-  void mousePressEvent(QMouseEvent*) override;
-  void mouseMoveEvent(QMouseEvent*) override;
-  void mouseReleaseEvent(QMouseEvent*) override;
-  void mouseDoubleClickEvent(QMouseEvent*) override;
-  bool event(QEvent*) override;
-
- private:
-  QRectF laneRect(int lane) const;
-  double xOf(double microseconds) const;
-  const Span* spanAt(QPointF) const;
-  void clampView();
-
-  QString names_[2];
-  std::vector<Span> lanes_[2];
-  double total_ = 0;             ///< microseconds of the longer lane
-  double from_ = 0, shown_ = 0;  ///< the part in view
-  double pressX_ = 0, pressFrom_ = 0;
-  bool dragged_ = false;
 };
 
 }  // namespace graft

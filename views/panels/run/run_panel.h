@@ -19,6 +19,7 @@
 #include "views/panels/panel.h"
 #include "views/panels/run/plots.h"
 #include "views/panels/run/run_inputs.h"
+#include "views/panels/run/timeline_plot.h"
 #include "views/widgets/fixed_height_label.h"
 
 namespace graft {

@@ -38,6 +38,15 @@ void Actions::makeCompileMenu() {
     show();
     window_.compileView().setByKernels(on);
   });
+  QAction* forGpu = add(menu, {"planForGpu", tr("Plan for a &GPU")}, [] {});
+  forGpu->setCheckable(true);
+  forGpu->setToolTip(
+      tr("Groups the operators as for a model on a GPU, with what each kernel takes of it. Nothing runs: "
+         "it needs no GPU"));
+  connect(forGpu, &QAction::triggered, this, [show, &compilation](bool on) {
+    show();
+    compilation.setForGpu(on);
+  });
   add(menu, {"comparePlans", tr("&Compare with the plan before")}, [this, show] {
     show();
     window_.compileView().comparePlans();
@@ -53,7 +62,8 @@ void Actions::makeCompileMenu() {
   });
   QAction* undo = add(menu, {"undoPlan", tr("&Undo"), {}, "undo"}, [&compilation] { compilation.undo(); });
   QAction* redo = add(menu, {"redoPlan", tr("&Redo"), {}, "redo"}, [&compilation] { compilation.redo(); });
-  const auto refresh = [&compilation, undo, redo] {
+  const auto refresh = [&compilation, undo, redo, forGpu] {
+    forGpu->setChecked(compilation.isForGpu());
     undo->setEnabled(compilation.canUndo());
     redo->setEnabled(compilation.canRedo());
     undo->setText(compilation.canUndo() ? tr("&Undo in the plan: %1").arg(compilation.undoLabel())

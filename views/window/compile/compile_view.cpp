@@ -47,8 +47,12 @@ CompileView::CompileView(MainWindow& window)
   connect(ribbon_, &StageRibbon::chosen, this, &CompileView::showStage);
   connect(ribbon_, &StageRibbon::compareAsked, this, &CompileView::compareStages);
   connect(&compilation_, &Compilation::changed, this, &CompileView::regroup);
-  connect(&document_, &Document::graphChanged, this, &CompileView::regroup);
+  connect(&document_, &Document::graphChanged, this, [this] {
+    drawsCaptured_ = false;  // another step is to be seen
+    regroup();
+  });
   connect(&document_, &Document::opened, this, [this] { setByKernels(false); });
+  connect(&compilation_.captured(), &CapturedGraph::changed, this, &CompileView::regroup);
   connect(&compilation_, &Compilation::saved, this,
           [this](const QString& path) { Q_EMIT document_.message(tr("Written: %1").arg(path)); });
   Canvas* canvas = window_.canvas();
@@ -70,6 +74,8 @@ void CompileView::setShown(bool on) {
 
 void CompileView::setByKernels(bool on) {
   comparesPlans_ = comparesPlans_ && on;
+  comparesCaptured_ = comparesCaptured_ && on;
+  drawsCaptured_ = false;
   byKernels_ = on;
   if (QAction* a = window_.action(QStringLiteral("byKernels"))) a->setChecked(on);
   regroup();
@@ -95,16 +101,30 @@ void CompileView::regroup() {
       grouping.title = tr("the plan now");
       grouping.beforeTitle = tr("before: %1").arg(compilation_.undoLabel());
     }
+    if (const GraphRef captured = compilation_.captured().graph(); comparesCaptured_ && captured) {
+      grouping.before = captured;
+      grouping.beforeTitle = tr("captured");
+    }
   }
-  if (!isWanted && !comparison.isGrouped()) return ribbon_->refresh();
+  const GraphRef captured = compilation_.isActive() && drawsCaptured_ ? compilation_.captured().graph() : nullptr;
+  if (captured) {
+    grouping = {.of = document_.graph(), .before = nullptr, .drawn = captured, .options = comparison.moduleOptions()};
+    grouping.title = tr("captured");
+  }
+  if (!grouping.drawn && !comparison.isGrouped()) return ribbon_->setDrawn({});
   comparison.setGrouping(std::move(grouping));
-  ribbon_->setByKernels(comparison.isGrouped());
+  ribbon_->setDrawn(!comparison.isGrouped() ? std::nullopt : std::optional(captured ? Stage::Captured : Stage::Groups));
 }
 
 void CompileView::showStage(const Stage& stage) {
   if (window_.comparison().isComparing()) window_.setCompare(false);
   comparesPlans_ = false;
   switch (stage.kind) {
+    case Stage::Captured:
+      if (!compilation_.captured().graph()) return tellNotCaptured();
+      setByKernels(false);
+      drawsCaptured_ = true;
+      return regroup();
     case Stage::Normalised:
     case Stage::Rules:
       setByKernels(false);
@@ -124,8 +144,23 @@ void CompileView::compareStages(const Stage& from, const Stage& to) {
   const bool isPlanned = to.kind >= Stage::Groups;
   comparesPlans_ = false;
   if (to.kind <= Stage::Rules) document_.showStep(to.step);
+  comparesCaptured_ = isPlanned && from.kind == Stage::Captured;
   setByKernels(isPlanned);
+  if (from.kind == Stage::Captured) {
+    const GraphRef captured = compilation_.captured().graph();
+    if (!captured) return tellNotCaptured();
+    if (!isPlanned)
+      return window_.comparison().showPair(
+          {captured, document_.steps()[static_cast<size_t>(to.step)].graph, tr("captured"), to.title.toLower()});
+    return window_.comparison().compareFrom(0);
+  }
   window_.comparison().compareFrom(std::max(0, from.kind <= Stage::Rules ? from.step : document_.position()));
+}
+
+void CompileView::tellNotCaptured() {
+  const QString why = compilation_.captured().whyNone();
+  Q_EMIT document_.failed(tr("The model as captured is not known"),
+                          why.isEmpty() ? tr("the engine is still reading the file") : why);
 }
 
 void CompileView::comparePlans() {

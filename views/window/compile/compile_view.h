@@ -25,6 +25,8 @@ class CompileView : public QObject {
   bool isByKernels() const { return byKernels_; }
   /// The canvas draws kernels in the modules' place.
   void setByKernels(bool on);
+  /// The canvas draws the model as its file has it.
+  bool isCaptured() const { return drawsCaptured_; }
   void showStage(const Stage& stage);
   void compareStages(const Stage& from, const Stage& to);
   /// The plan before its last change, beside the plan as it is.
@@ -39,6 +41,7 @@ class CompileView : public QObject {
   const FusionPair* pairOf(int edge) const;
   void showEdgeMenu(const QPoint& at, int edge);
   void regroup();
+  void tellNotCaptured();
   QStringList selectedNodes() const;
 
   MainWindow& window_;
@@ -47,6 +50,7 @@ class CompileView : public QObject {
   QToolBar* bar_;
   StageRibbon* ribbon_;
   bool byKernels_ = false, comparesPlans_ = false;
+  bool drawsCaptured_ = false, comparesCaptured_ = false;
 };
 
 }  // namespace graft

@@ -60,9 +60,22 @@ std::vector<Stage> stagesOf(Document& document) {
       rules = i, kernels = -1;
   }
   const auto nodes = [&](int step) { return static_cast<qint64>(steps[static_cast<size_t>(step)].graph->nodeCount()); };
+  Compilation& compilation = document.compilation();
+  const GraphRef file = compilation.captured().graph();
+  Stage captured{.kind = Stage::Captured, .title = ribbonText("Captured")};
+  captured.count = file                                         ? QString::number(file->nodeCount())
+                   : compilation.captured().whyNone().isEmpty() ? QStringLiteral("…")
+                                                                : QStringLiteral("–");
+  captured.verdict = document.format();
+  captured.tip =
+      file ? ribbonText("The model as its file has it: %1, spelled as it was captured")
+                 .arg(counted(static_cast<qint64>(file->nodeCount()), ribbonText("node"), ribbonText("nodes")))
+           : compilation.captured().whyNone();
+  stages.push_back(captured);
   Stage normalised{.kind = Stage::Normalised, .title = ribbonText("Normalised"), .step = 0};
   normalised.count = QString::number(nodes(0));
-  normalised.verdict = document.format();
+  if (file) normalised.change = changeText(nodes(0), static_cast<qint64>(file->nodeCount()));
+  normalised.verdict = ribbonText("as opened");
   normalised.tip = ribbonText("The model as opened, in the one spelling of each operation: %1")
                        .arg(counted(nodes(0), ribbonText("node"), ribbonText("nodes")));
   stages.push_back(normalised);
@@ -76,7 +89,6 @@ std::vector<Stage> stagesOf(Document& document) {
   ruled.tip = rules > 0 ? ribbonText("After %1 of rules").arg(counted(rules, ribbonText("step"), ribbonText("steps")))
                         : ribbonText("No rule has been applied: Rewrite (Ctrl+2) has them");
   stages.push_back(ruled);
-  const Compilation& compilation = document.compilation();
   const CompilePlan& plan = compilation.plan();
   Stage groups{.kind = Stage::Groups, .title = ribbonText("Groups")},
       generated{.kind = Stage::Kernels, .title = ribbonText("Kernels")},
@@ -198,8 +210,8 @@ StageRibbon::StageRibbon(Document& document, QWidget* parent) : QWidget(parent),
   auto* across = new QHBoxLayout(this);
   across->setContentsMargins(8, 4, 8, 4);
   across->setSpacing(4);
-  for (int kind = Stage::Normalised; kind <= Stage::Time; ++kind) {
-    if (kind > Stage::Normalised) {
+  for (int kind = Stage::Captured; kind <= Stage::Time; ++kind) {
+    if (kind > Stage::Captured) {
       auto* next = new QLabel(QStringLiteral("→"), this);
       next->setEnabled(false);
       across->addWidget(next);
@@ -214,20 +226,21 @@ StageRibbon::StageRibbon(Document& document, QWidget* parent) : QWidget(parent),
   for (auto signal : {&Document::stepsChanged, &Document::graphChanged, &Document::opened})
     connect(&document_, signal, this, &StageRibbon::refresh);
   connect(&document_.compilation(), &Compilation::changed, this, &StageRibbon::refresh);
+  connect(&document_.compilation().captured(), &CapturedGraph::changed, this, &StageRibbon::refresh);
   refresh();
 }
 
 StageChip* StageRibbon::chip(Stage::Kind kind) const { return chips_.value(kind); }
 
-void StageRibbon::setByKernels(bool on) {
-  byKernels_ = on;
+void StageRibbon::setDrawn(std::optional<Stage::Kind> kind) {
+  drawn_ = kind;
   refresh();
 }
 
 void StageRibbon::refresh() {
   std::vector<Stage> stages = stagesOf(document_);
   for (Stage& s : stages)
-    s.isShown = byKernels_                  ? s.kind == Stage::Groups
+    s.isShown = drawn_                      ? s.kind == *drawn_
                 : document_.position() == 0 ? s.kind == Stage::Normalised
                                             : s.step == document_.position();
   for (qsizetype i = 0; i < chips_.size(); ++i) {

@@ -1,12 +1,13 @@
-// StageRibbon: what becomes of a model until it runs, stage by stage, below the tool bar: normalised, rewritten by
-// rules, grouped, generated, timed. Each chip says how much there is, what that changed, and whether it was verified; a
-// click shows it on the canvas.
+// StageRibbon: what becomes of a model until it runs, stage by stage, below the tool bar: captured, normalised,
+// rewritten by rules, grouped, generated, timed. Each chip says how much there is, what that changed, and whether it
+// was verified; a click shows it on the canvas.
 //
-//   Normalised 215 → Rules 61 → Groups 24 → Kernels 12 → 0.24 ms
+//   Captured 229 → Normalised 215 → Rules 61 → Groups 24 → Kernels 12 → 0.24 ms
 #pragma once
 
 #include <QAbstractButton>
 #include <QWidget>
+#include <optional>
 
 #include "views/document/compile/compilation.h"
 #include "views/document/document.h"
@@ -15,11 +16,11 @@ namespace graft {
 
 /// One stage.
 struct Stage {
-  enum Kind { Normalised, Rules, Groups, Kernels, Time } kind = Normalised;
+  enum Kind { Captured, Normalised, Rules, Groups, Kernels, Time } kind = Captured;
   QString title, count{};       ///< "Rules", "61"
   QString change{}, verdict{};  ///< "−154", "all verified"
   QString tip{};
-  int step = -1;           ///< of the history, whose graph it shows; -1: of the plan
+  int step = -1;           ///< of the history, whose graph it shows; -1: of the plan, or of the file
   bool isShown = false;    ///< the canvas shows it
   bool isWarning = false;  ///< something was taken back, or is not verified
 };
@@ -58,8 +59,8 @@ class StageRibbon : public QWidget {
   /// The chip of that stage; null where the document has none.
   StageChip* chip(Stage::Kind kind) const;
   void refresh();
-  /// Whether the canvas draws kernels.
-  void setByKernels(bool on);
+  /// What the canvas draws in place of the step that the document shows: Captured or Groups.
+  void setDrawn(std::optional<Stage::Kind> kind);
 
  Q_SIGNALS:
   void chosen(const Stage& stage);
@@ -74,7 +75,7 @@ class StageRibbon : public QWidget {
 
   Document& document_;
   QList<StageChip*> chips_;
-  bool byKernels_ = false;
+  std::optional<Stage::Kind> drawn_;
   StageChip* last_ = nullptr;  ///< chosen last
 };
 

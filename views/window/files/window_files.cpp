@@ -124,6 +124,12 @@ void WindowFiles::chooseModel() {
   if (!path.isEmpty()) openModel(path);
 }
 
+void WindowFiles::chooseFolder() {
+  const QString path =
+      QFileDialog::getExistingDirectory(&window_, tr("Open a folder of captures"), QFileInfo(document_.path()).path());
+  if (!path.isEmpty()) openModel(path);
+}
+
 void WindowFiles::chooseOther() {
   if (!document_.isOpen()) return;
   const QString path =

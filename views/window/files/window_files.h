@@ -32,6 +32,7 @@ class WindowFiles : public QObject {
   void openModel(const QString& path, const QString& inputs = {}, const QString& method = {});
   void openRules(const QString& path);
   void chooseModel();
+  void chooseFolder();
   void chooseInputs();
   void chooseRules();
   /// A library of operators of the user's own: the open model and the rules are read again with it.

@@ -1,0 +1,176 @@
+#include "views/panels/run/timeline_plot.h"
+
+#include <QHelpEvent>
+#include <QPainter>
+#include <QToolTip>
+#include <algorithm>
+#include <cmath>
+
+#include "views/canvas/canvas_paint.h"
+#include "views/widgets/qt_color.h"
+#include "views/widgets/theme.h"
+
+namespace graft {
+namespace {
+
+constexpr double mostHeight = 46;  ///< of a lane
+constexpr double nameWidth = 78, totalWidth = 104;
+
+}  // namespace
+
+TimelinePlot::TimelinePlot(QWidget* parent) : Plot(QStringLiteral("timeline"), parent), lanes_(2) {
+  setMinimumHeight(110);
+  setMouseTracking(true);
+  setNames(tr("original"), tr("rewritten"));
+}
+
+void TimelinePlot::setNames(const QString& first, const QString& second) {
+  names_[0] = first;
+  names_[1] = second;
+}
+
+void TimelinePlot::setSpans(std::vector<Span> original, std::vector<Span> rewritten) {
+  setLanes({{names_[0], std::move(original), {}}, {names_[1], std::move(rewritten), {}}});
+}
+
+void TimelinePlot::setLanes(std::vector<Lane> lanes, double total) {
+  lanes_ = std::move(lanes);
+  total_ = total;
+  for (const Lane& lane : lanes_)
+    if (!lane.spans.empty()) total_ = std::max(total_, lane.spans.back().start + lane.spans.back().microseconds);
+  from_ = 0;
+  shown_ = total_;
+  setMinimumHeight(std::max(110, 34 + 16 * static_cast<int>(lanes_.size())));
+  update();
+}
+
+QRectF TimelinePlot::laneRect(size_t lane) const {
+  const double count = std::max<double>(1, static_cast<double>(lanes_.size()));
+  const double h = count > 2 ? std::min(mostHeight, (height() - 34) / count) : (height() - 34) / count;
+  const bool hasTotals = std::any_of(lanes_.begin(), lanes_.end(), [](const Lane& l) { return !l.total.isEmpty(); });
+  const double gap = std::min(8.0, h / 4);
+  return {nameWidth, 4 + static_cast<double>(lane) * h, width() - nameWidth - (hasTotals ? totalWidth : 12), h - gap};
+}
+
+double TimelinePlot::xOf(double us) const {
+  const QRectF r = laneRect(0);
+  return r.left() + r.width() * (us - from_) / std::max(1e-9, shown_);
+}
+
+void TimelinePlot::draw(QPainter& p) {
+  const Palette& colors = themePalette();
+  if (total_ <= 0 || lanes_.empty()) return;
+  const QRectF first = laneRect(0);
+  const double bottom = laneRect(lanes_.size() - 1).bottom() + 4;
+  p.setFont(drawingFont(11, QFont::Normal));
+  const double step = roundStep(shown_ / 6);
+  for (double v = std::ceil(from_ / step) * step; v <= from_ + shown_; v += step) {
+    p.setPen(toQt(colors.grid));
+    p.drawLine(QPointF(xOf(v), first.top()), QPointF(xOf(v), bottom));
+    p.setPen(toQt(colors.dim));
+    p.drawText(
+        QRectF(xOf(v) - 40, bottom + 2, 80, 16), Qt::AlignCenter,
+        shown_ >= 5000 ? QStringLiteral("%1 ms").arg(v / 1000, 0, 'g', 4) : QStringLiteral("%1 µs").arg(v, 0, 'g', 5));
+  }
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const QRectF r = laneRect(lane);
+    p.setFont(drawingFont(12, QFont::Medium));
+    p.setPen(toQt(colors.text));
+    p.drawText(QRectF(0, r.top(), 70, r.height()), Qt::AlignRight | Qt::AlignVCenter,
+               p.fontMetrics().elidedText(lanes_[lane].name, Qt::ElideRight, 70));
+    if (!lanes_[lane].total.isEmpty()) {
+      p.setFont(drawingFont(11, QFont::Normal));
+      p.setPen(toQt(colors.dim));
+      p.drawText(QRectF(r.right() + 8, r.top(), totalWidth - 12, r.height()), Qt::AlignLeft | Qt::AlignVCenter,
+                 lanes_[lane].total);
+    }
+    p.save();
+    p.setClipRect(r.adjusted(-1, 0, 1, 0));
+    p.setFont(drawingFont(10, QFont::Normal));
+    double drawnTo = -INFINITY;
+    for (const Span& s : lanes_[lane].spans) {
+      const double a = xOf(s.start), b = xOf(s.start + s.microseconds);
+      if (b < r.left() || a > r.right() || b - drawnTo < 0.4) continue;  // thinner than can be seen
+      drawnTo = b;
+      const QRectF bar(a, r.top() + 1, std::max(0.6, b - a), std::max(2.0, r.height() - 2));
+      p.fillRect(bar, toQt(mix(colors.background, colors.border(s.kind), 0.62)));
+      if (b - a > 3) {
+        p.setPen(QPen(toQt(colors.background), 1));
+        p.drawLine(bar.topLeft(), bar.bottomLeft());
+      }
+      if (b - a > 30 && r.height() >= 12) {
+        p.setPen(toQt(colors.text));
+        p.drawText(bar.adjusted(4, 0, -2, 0), Qt::AlignLeft | Qt::AlignVCenter,
+                   p.fontMetrics().elidedText(s.label, Qt::ElideRight, static_cast<int>(b - a) - 6));
+      }
+    }
+    p.restore();
+  }
+}
+
+const TimelinePlot::Span* TimelinePlot::spanAt(QPointF at) const {
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    if (!laneRect(lane).contains(at)) continue;
+    const double us = from_ + shown_ * (at.x() - laneRect(0).left()) / laneRect(0).width();
+    for (const Span& s : lanes_[lane].spans)
+      if (us >= s.start && us < s.start + s.microseconds) return &s;
+  }
+  return nullptr;
+}
+
+void TimelinePlot::clampView() {
+  shown_ = std::clamp(shown_, std::min(total_, 1.0), total_);
+  from_ = std::clamp(from_, 0.0, total_ - shown_);
+  update();
+}
+
+void TimelinePlot::wheelEvent(QWheelEvent* e) {
+  const double part = (e->position().x() - laneRect(0).left()) / laneRect(0).width(), fixed = from_ + part * shown_;
+  shown_ = std::clamp(shown_ * std::pow(0.998, e->angleDelta().y()), std::min(total_, 1.0), total_);
+  from_ = fixed - part * shown_;
+  clampView();
+  e->accept();
+}
+
+void TimelinePlot::mousePressEvent(QMouseEvent* e) {
+  pressX_ = e->position().x();
+  pressFrom_ = from_;
+  dragged_ = false;
+}
+
+void TimelinePlot::mouseMoveEvent(QMouseEvent* e) {
+  if (!(e->buttons() & Qt::LeftButton)) return;
+  if (std::abs(e->position().x() - pressX_) > 4) dragged_ = true;
+  from_ = pressFrom_ - (e->position().x() - pressX_) / laneRect(0).width() * shown_;
+  clampView();
+}
+
+void TimelinePlot::mouseReleaseEvent(QMouseEvent* e) {
+  if (e->button() != Qt::LeftButton || dragged_) return;
+  if (const Span* s = spanAt(e->position()); s && !s->node.isEmpty()) Q_EMIT chosen(s->node);
+}
+
+void TimelinePlot::mouseDoubleClickEvent(QMouseEvent*) {
+  from_ = 0;
+  shown_ = total_;
+  clampView();
+}
+
+bool TimelinePlot::event(QEvent* e) {
+  if (e->type() == QEvent::ToolTip) {
+    auto* help = static_cast<QHelpEvent*>(e);
+    if (const Span* s = spanAt(help->pos()))
+      QToolTip::showText(help->globalPos(),
+                         tr("%1\n%2 µs of %3\nWheel: zoom. Double click: all. Right click: save")
+                             .arg(s->label)
+                             .arg(s->microseconds, 0, 'f', 1)
+                             .arg(total_, 0, 'f', 0),
+                         this);
+    else
+      QToolTip::hideText();
+    return true;
+  }
+  return Plot::event(e);
+}
+
+}  // namespace graft
