@@ -19,15 +19,26 @@ def conv(x, w, b, stride, padding, dilation, groups):
     )
 
 
+def batch_norm_of(
+    x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+    stride: list[int], padding: list[int], dilation: list[int], groups: int,
+):
+    y = conv(x, w, None, stride, padding, dilation, groups)
+    return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+
+
+def batch_norm_of_biased(
+    x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+    stride: list[int], padding: list[int], dilation: list[int], groups: int,
+):
+    y = conv(x, w, b, stride, padding, dilation, groups)
+    return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+
+
 class FoldBatchNorm(Rule):
     """At inference a batch norm is a scale and a shift of each channel: they go into the convolution's weights."""
 
-    def pattern(
-        x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
-        stride: list[int], padding: list[int], dilation: list[int], groups: int,
-    ):
-        y = conv(x, w, None, stride, padding, dilation, groups)
-        return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+    pattern = batch_norm_of
 
     def replacement(
         x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
@@ -43,12 +54,7 @@ class FoldBatchNorm(Rule):
 class FoldBatchNormWithBias(Rule):
     """The same for a convolution that has a bias."""
 
-    def pattern(
-        x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
-        stride: list[int], padding: list[int], dilation: list[int], groups: int,
-    ):
-        y = conv(x, w, b, stride, padding, dilation, groups)
-        return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+    pattern = batch_norm_of_biased
 
     def replacement(
         x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
@@ -60,6 +66,107 @@ class FoldBatchNormWithBias(Rule):
 
     def where(w):
         return w.dim() == 4
+
+
+# Over time and in volumes.
+
+
+class FoldBatchNormOverTime(Rule):
+    """FoldBatchNorm over time."""
+
+    pattern = batch_norm_of
+
+    def replacement(
+        x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+        stride: list[int], padding: list[int], dilation: list[int], groups: int,
+    ):
+        factor = gamma * torch.rsqrt(var + eps)
+        bias = beta - mean * factor
+        return torch.conv1d(x, w * factor.view(-1, 1, 1), bias, stride, padding, dilation, groups)
+
+    def where(w):
+        return w.dim() == 3
+
+
+class FoldBatchNormWithBiasOverTime(Rule):
+    """FoldBatchNormWithBias over time."""
+
+    pattern = batch_norm_of_biased
+
+    def replacement(
+        x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+        stride: list[int], padding: list[int], dilation: list[int], groups: int,
+    ):
+        factor = gamma * torch.rsqrt(var + eps)
+        bias = (b - mean) * factor + beta
+        return torch.conv1d(x, w * factor.view(-1, 1, 1), bias, stride, padding, dilation, groups)
+
+    def where(w):
+        return w.dim() == 3
+
+
+class FoldBatchNormInVolumes(Rule):
+    """FoldBatchNorm in volumes."""
+
+    pattern = batch_norm_of
+
+    def replacement(
+        x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+        stride: list[int], padding: list[int], dilation: list[int], groups: int,
+    ):
+        factor = gamma * torch.rsqrt(var + eps)
+        bias = beta - mean * factor
+        return torch.conv3d(x, w * factor.view(-1, 1, 1, 1, 1), bias, stride, padding, dilation, groups)
+
+    def where(w):
+        return w.dim() == 5
+
+
+class FoldBatchNormWithBiasInVolumes(Rule):
+    """FoldBatchNormWithBias in volumes."""
+
+    pattern = batch_norm_of_biased
+
+    def replacement(
+        x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+        stride: list[int], padding: list[int], dilation: list[int], groups: int,
+    ):
+        factor = gamma * torch.rsqrt(var + eps)
+        bias = (b - mean) * factor + beta
+        return torch.conv3d(x, w * factor.view(-1, 1, 1, 1, 1), bias, stride, padding, dilation, groups)
+
+    def where(w):
+        return w.dim() == 5
+
+
+class FoldBatchNormOfLinear(Rule):
+    """The same for a linear layer."""
+
+    def pattern(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        y = F.linear(x, w, None)
+        return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+
+    def replacement(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        factor = gamma * torch.rsqrt(var + eps)
+        return F.linear(x, w * factor.view(-1, 1), beta - mean * factor)
+
+    def where(x):
+        return x.dim() == 2
+
+
+class FoldBatchNormOfLinearWithBias(Rule):
+    """The same for a linear layer that has a bias."""
+
+    def pattern(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        y = F.linear(x, w, b)
+        return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+
+    def replacement(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        factor = gamma * torch.rsqrt(var + eps)
+        return F.linear(x, w * factor.view(-1, 1), (b - mean) * factor + beta)
+
+    def where(x):
+        return x.dim() == 2
 
 
 # A bias may be missing, and a residual is any tensor of the output's rank: numbers and vectors are cheaper elsewhere.
@@ -392,6 +499,12 @@ class ConvNetChannelsLast(Recipe):
         fold_constants,
         FoldBatchNorm,
         FoldBatchNormWithBias,
+        FoldBatchNormOverTime,
+        FoldBatchNormWithBiasOverTime,
+        FoldBatchNormInVolumes,
+        FoldBatchNormWithBiasInVolumes,
+        FoldBatchNormOfLinear,
+        FoldBatchNormOfLinearWithBias,
         ConvAddReluLast,
         ConvAddLast,
         ConvReluLast,
@@ -423,6 +536,12 @@ class ConvNet(Recipe):
         fold_constants,
         FoldBatchNorm,
         FoldBatchNormWithBias,
+        FoldBatchNormOverTime,
+        FoldBatchNormWithBiasOverTime,
+        FoldBatchNormInVolumes,
+        FoldBatchNormWithBiasInVolumes,
+        FoldBatchNormOfLinear,
+        FoldBatchNormOfLinearWithBias,
         ConvAddRelu,
         ConvAdd,
         ConvRelu,
@@ -442,7 +561,20 @@ class ConvNet(Recipe):
 
 
 class Folded(Recipe):
-    """What torch.jit.freeze does: batch norms go into the weights of the convolutions before them. The file needs no operators of
-    Graft."""
+    """What torch.jit.freeze does: batch norms go into the weights of the convolutions and linear layers before them. The file needs
+    no operators of Graft."""
 
-    steps = [normalize, remove_dropout, fold_constants, FoldBatchNorm, FoldBatchNormWithBias, eliminate_dead]
+    steps = [
+        normalize,
+        remove_dropout,
+        fold_constants,
+        FoldBatchNorm,
+        FoldBatchNormWithBias,
+        FoldBatchNormOverTime,
+        FoldBatchNormWithBiasOverTime,
+        FoldBatchNormInVolumes,
+        FoldBatchNormWithBiasInVolumes,
+        FoldBatchNormOfLinear,
+        FoldBatchNormOfLinearWithBias,
+        eliminate_dead,
+    ]

@@ -5,7 +5,9 @@
 
 import torch
 from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh, ConvHardSigmoid, ConvHardSwish, ConvLast
-from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormWithBias
+from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
+from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
+from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, kernels
 from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
@@ -65,6 +67,12 @@ class Generated(Recipe):
         eliminate_common,
         FoldBatchNorm,
         FoldBatchNormWithBias,
+        FoldBatchNormOverTime,
+        FoldBatchNormWithBiasOverTime,
+        FoldBatchNormInVolumes,
+        FoldBatchNormWithBiasInVolumes,
+        FoldBatchNormOfLinear,
+        FoldBatchNormOfLinearWithBias,
         ConvAddReluLast,
         ConvAddLast,
         ConvReluLast,
