@@ -85,11 +85,6 @@ Result<NamedProgram> NamedProgram::build(const std::string& name, const Graph& g
   return NamedProgram{name, std::move(*program)};
 }
 
-Result<TensorSet> NamedProgram::run(const TensorSet& inputs, const Job& job) const {
-  auto out = WrittenState({&program}).run(program, inputs, job);
-  return out ? std::move(out) : named(name, out.error());
-}
-
 Result<std::vector<Difference>> differencesOf(const Graph& original, const NamedProgram& a, const NamedProgram& b,
                                               const TensorSet& inputs, const RunOptions& options, const Job& job) {
   const WrittenState state({&a.program, &b.program});

@@ -43,7 +43,6 @@ struct NamedProgram {
   std::string name;
   Program program;
   static Result<NamedProgram> build(const std::string& name, const Graph&, const RunOptions&);
-  Result<TensorSet> run(const TensorSet& inputs, const Job&) const;
 };
 /// What two programs compute on the inputs. The judge computes `original` in double precision, so that neither side's
 /// rounding is the measure of the other.

@@ -5,6 +5,7 @@ Exit 1 (a defect of ours) has no test here: what leads there is a bug to mend, n
 
 import json
 import os
+import re
 import subprocess
 import unittest
 import zipfile
@@ -363,9 +364,13 @@ class Headline(TestCase):
                          ("original (torch.export, in Python)", "written file (torch.export, in Python)"))
 
     def test_a_model_beside_itself_has_the_same_speed(self):
-        run = self.done("compare", MINILM, MINILM, "--inputs", SENTENCES, "--seconds", "1").stdout
-        self.assertRegex(run, "the same speed|no difference that these runs can tell")
-        self.assertNotRegex(run, "times (faster|slower)")
+        # A range holds the truth in 99 of 100 measurements, on a machine that is otherwise idle: two of three must agree.
+        same = []
+        while same.count(True) < 2 and same.count(False) < 2:
+            run = self.done("compare", MINILM, MINILM, "--inputs", SENTENCES, "--seconds", "1").stdout
+            same.append(re.search("the same speed|no difference that these runs can tell", run) is not None)
+            self.assertNotEqual(same[-1], re.search("times (faster|slower)", run) is not None, run)
+        self.assertEqual(same.count(True), 2, run)
 
 
 class Verification(TestCase):

@@ -22,10 +22,6 @@ namespace {
 /// What PyTorch's own freezing does. Where nothing faster is kept, the file is at least as fast as the frozen model.
 constexpr std::string_view frozenRecipe = "Folded";
 
-bool hasStep(const Recipe& recipe, std::string_view name) {
-  return std::any_of(recipe.steps.begin(), recipe.steps.end(), [&](const Step& s) { return s.name == name; });
-}
-
 bool isAnySlow(const OptimizeReport& report) {
   return std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
 }

@@ -28,6 +28,10 @@ Result<std::vector<RuleFile>> loadShippedRules(const OperatorSet& operators) {
   return out;
 }
 
+bool hasStep(const Recipe& recipe, std::string_view name) {
+  return std::any_of(recipe.steps.begin(), recipe.steps.end(), [&](const Step& s) { return s.name == name; });
+}
+
 Recipe without(const Recipe& recipe, const std::vector<std::string>& steps) {
   Recipe out = recipe;
   out.expect.clear();

@@ -40,6 +40,9 @@ struct FittedModel {
   double milliseconds = 0;          ///< of running all recipes
 };
 
+/// Whether the recipe has a step of this name: a rule's or a pass's.
+bool hasStep(const Recipe&, std::string_view name);
+
 /// The recipe without some of its steps, and without the counts that it expects.
 Recipe without(const Recipe&, const std::vector<std::string>& steps);
 

@@ -25,11 +25,6 @@ constexpr const char* overBudget = "not tried: the time for trying was over (--b
 /// Of the budget, for the recipes alone: behind the best of them others are tried, and it without each of its rules.
 constexpr double aloneShare = 0.5;
 
-bool generates(const RecipeFit& fit) {
-  return std::any_of(fit.recipe->steps.begin(), fit.recipe->steps.end(),
-                     [](const Step& s) { return s.name == "fuse"; });
-}
-
 /// Whether one does all that the other does, and so needs no trial of its own: rules are tried one by one later.
 bool holds(const RecipeFit& all, const RecipeFit& some) {
   return std::all_of(some.rules.begin(), some.rules.end(), [&](const auto& rule) {
@@ -232,7 +227,7 @@ Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, Variant& c
                   const Job& job) {
   std::vector<size_t> order(fits.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_partition(order.begin(), order.end(), [&](size_t i) { return generates(fits[i]); });
+  std::stable_partition(order.begin(), order.end(), [&](size_t i) { return hasStep(*fits[i].recipe, "fuse"); });
   for (const size_t i : order) {
     TriedRecipe& row = report.recipes[i];
     // One that was not tried alone for want of time may still go behind another.

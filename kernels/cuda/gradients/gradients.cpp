@@ -19,6 +19,7 @@
 
 #include "kernels/cuda/composite_fallback.h"
 #include "kernels/cuda/gradients/gradient_launchers.h"
+#include "kernels/cuda/pointwise/rotary_args.h"
 #include "kernels/cuda/support.h"
 #include "kernels/ops/gradients/contracts.h"
 
@@ -281,23 +282,10 @@ Pair swigluBackward(const at::Tensor& grad, const at::Tensor& gate, const at::Te
 at::Tensor rotaryBackward(const at::Tensor& grad, const at::Tensor& cos, const at::Tensor& sin) {
   ops::checkRotary(grad, grad, cos, sin);
   const c10::cuda::CUDAGuard guard(grad.device());
-  const auto table = [](at::Tensor t) {
-    while (t.dim() < 4) t = t.unsqueeze(t.dim() == 2 ? 0 : 1);
-    return t.scalar_type() == at::kFloat ? t : t.to(at::kFloat);
-  };
-  const at::Tensor c = table(cos), s = table(sin);
+  const at::Tensor c = rotaryTable(cos), s = rotaryTable(sin);
   at::Tensor out = at::empty_like(grad);
   if (out.numel() == 0) return out;
-  RotaryArgs a;
-  a.dtype = dtypeOf("rotary_backward", grad);
-  a.x = grad.const_data_ptr(), a.out = out.mutable_data_ptr();
-  a.cos = c.const_data_ptr(), a.sin = s.const_data_ptr();
-  for (int d = 0; d < 4; ++d) {
-    a.size[d] = grad.size(d);
-    a.xs[d] = grad.stride(d), a.os[d] = out.stride(d);
-    a.cs[d] = c.size(d) == 1 ? 0 : c.stride(d), a.ss[d] = s.size(d) == 1 ? 0 : s.stride(d);
-  }
-  a.pdl = usesPdl();
+  const RotaryArgs a = rotaryArgs("rotary_backward", grad, c, s, out);
   report("rotary_backward", launchRotaryBackward(a, c10::cuda::getCurrentCUDAStream()));
   return out;
 }

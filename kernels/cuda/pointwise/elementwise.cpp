@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include "kernels/cuda/composite_fallback.h"
+#include "kernels/cuda/pointwise/rotary_args.h"
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
@@ -12,16 +13,7 @@ namespace {
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
   at::Tensor out = at::empty_like(x);
   if (out.numel() == 0) return out;
-  RotaryArgs a;
-  a.dtype = dtypeOf("rotary_embedding", x);
-  a.x = x.const_data_ptr(), a.out = out.mutable_data_ptr();
-  a.cos = cos.const_data_ptr(), a.sin = sin.const_data_ptr();
-  for (int d = 0; d < 4; ++d) {
-    a.size[d] = x.size(d);
-    a.xs[d] = x.stride(d), a.os[d] = out.stride(d);
-    a.cs[d] = cos.size(d) == 1 ? 0 : cos.stride(d), a.ss[d] = sin.size(d) == 1 ? 0 : sin.stride(d);
-  }
-  a.pdl = usesPdl();
+  const RotaryArgs a = rotaryArgs("rotary_embedding", x, cos, sin, out);
   report("rotary_embedding", launchRotary(a, c10::cuda::getCurrentCUDAStream()));
   return out;
 }
@@ -31,12 +23,7 @@ std::tuple<at::Tensor, at::Tensor> rotaryEmbedding(const at::Tensor& q, const at
   ops::checkRotary(q, k, cos, sin);
   dtypeOf("rotary_embedding", q);
   const c10::cuda::CUDAGuard guard(q.device());
-  const auto table = [](at::Tensor t) {
-    while (t.dim() < 4) t = t.unsqueeze(t.dim() == 2 ? 0 : 1);
-    // Tables in fp32 keep their precision. They are small, and read far more often than converted.
-    return t.scalar_type() == at::kFloat ? t : t.to(at::kFloat);
-  };
-  const at::Tensor c = table(cos), s = table(sin);
+  const at::Tensor c = rotaryTable(cos), s = rotaryTable(sin);
   return {rotated(q, c, s), rotated(k, c, s)};
 }
 

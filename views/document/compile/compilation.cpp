@@ -25,7 +25,7 @@ QJsonObject entry(const char* key, const QJsonValue& value) {
 }  // namespace
 
 Compilation::Compilation(Document& document, EngineClient& engine)
-    : QObject(&document), document_(document), engine_(engine), captured_(new CapturedGraph(document, this)) {
+    : QObject(&document), document_(document), engine_(engine), captured_(new CapturedModel(document, this)) {
   forget();
   connect(&document_, &Document::opened, this, &Compilation::forget);
   connect(&document_, &Document::graphChanged, this, &Compilation::follow);
@@ -276,7 +276,7 @@ void Compilation::apply() {
   document_.applyKernels(request);
 }
 
-void Compilation::askCode(const QString& kernel, const QString& form, CodeCallback done) {
+void Compilation::askCode(const QString& kernel, const QString& form, const CodeCallback& done) {
   if (!document_.engineHasAll()) return done({}, document_.whyNotReady());
   syncSteering();
   const GraphRef graph = document_.graph();
@@ -291,7 +291,7 @@ void Compilation::askCode(const QString& kernel, const QString& form, CodeCallba
 }
 
 void Compilation::edit(const QString& kernel, const QString& part, const QString& text,
-                       std::function<void(const EditOutcome&)> done) {
+                       const std::function<void(const EditOutcome&)>& done) {
   if (!document_.engineHasAll()) return done({.what = tr("It was not verified"), .why = document_.whyNotReady()});
   syncSteering();
   const GraphRef graph = document_.graph();

@@ -11,7 +11,7 @@
 #include <QStringList>
 #include <functional>
 
-#include "views/document/compile/captured_graph.h"
+#include "views/document/compile/captured_model.h"
 #include "views/document/compile/compile_plan.h"
 #include "views/document/compile/run_timeline.h"
 #include "views/document/document_info.h"
@@ -43,7 +43,7 @@ class Compilation : public QObject {
   bool isKnown() const;
   bool isBusy() const { return busy_ != 0; }
   /// The model as its file has it: asked for while somebody looks.
-  CapturedGraph& captured() { return *captured_; }
+  CapturedModel& captured() { return *captured_; }
   bool isMeasuring() const { return busy_ != 0 && measuring_; }
   const CompilePlan& plan() const { return plan_; }
   /// Why there is no plan; empty while there is one, or one is on its way.
@@ -89,10 +89,10 @@ class Compilation : public QObject {
   void apply();
   /// `form`: "loops", "cpp", "cuda", "ptx" or "sass".
   using CodeCallback = std::function<void(const QJsonObject& kernel, const QString& error)>;
-  void askCode(const QString& kernel, const QString& form, CodeCallback done);
+  void askCode(const QString& kernel, const QString& form, const CodeCallback& done);
   /// `part`: "loops" or "source". Verified; kept in the plan where it is right.
   void edit(const QString& kernel, const QString& part, const QString& text,
-            std::function<void(const EditOutcome&)> done);
+            const std::function<void(const EditOutcome&)>& done);
 
  Q_SIGNALS:
   void changed();         ///< another plan, or whether one is on its way
@@ -119,7 +119,7 @@ class Compilation : public QObject {
 
   Document& document_;
   EngineClient& engine_;
-  CapturedGraph* captured_;
+  CapturedModel* captured_;
   CompilePlan plan_;
   GraphRef graph_;  ///< that the plan is of
   QString whyNone_, current_, steering_;

@@ -52,7 +52,7 @@ CompileView::CompileView(MainWindow& window)
     regroup();
   });
   connect(&document_, &Document::opened, this, [this] { setByKernels(false); });
-  connect(&compilation_.captured(), &CapturedGraph::changed, this, &CompileView::regroup);
+  connect(&compilation_.captured(), &CapturedModel::changed, this, &CompileView::regroup);
   connect(&compilation_, &Compilation::saved, this,
           [this](const QString& path) { Q_EMIT document_.message(tr("Written: %1").arg(path)); });
   Canvas* canvas = window_.canvas();

@@ -226,7 +226,7 @@ StageRibbon::StageRibbon(Document& document, QWidget* parent) : QWidget(parent),
   for (auto signal : {&Document::stepsChanged, &Document::graphChanged, &Document::opened})
     connect(&document_, signal, this, &StageRibbon::refresh);
   connect(&document_.compilation(), &Compilation::changed, this, &StageRibbon::refresh);
-  connect(&document_.compilation().captured(), &CapturedGraph::changed, this, &StageRibbon::refresh);
+  connect(&document_.compilation().captured(), &CapturedModel::changed, this, &StageRibbon::refresh);
   refresh();
 }
 

@@ -1,4 +1,4 @@
-#include "views/document/compile/captured_graph.h"
+#include "views/document/compile/captured_model.h"
 
 #include "views/document/async.h"
 #include "views/document/document.h"
@@ -6,11 +6,11 @@
 
 namespace graft {
 
-CapturedGraph::CapturedGraph(Document& document, QObject* parent) : QObject(parent), document_(document) {
-  connect(&document_, &Document::opened, this, &CapturedGraph::forget);
+CapturedModel::CapturedModel(Document& document, QObject* parent) : QObject(parent), document_(document) {
+  connect(&document_, &Document::opened, this, &CapturedModel::forget);
 }
 
-void CapturedGraph::forget() {
+void CapturedModel::forget() {
   ++asked_;
   isAsked_ = false;
   if (graph_) freeAsync(std::move(graph_));
@@ -18,7 +18,7 @@ void CapturedGraph::forget() {
   whyNone_.clear();
 }
 
-void CapturedGraph::ask() {
+void CapturedModel::ask() {
   if (isAsked_ || !document_.isOpen()) return;
   const int asked = asked_;
   isAsked_ = true;

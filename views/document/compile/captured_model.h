@@ -1,7 +1,7 @@
-// CapturedGraph: the open model as its file has it, before the normal form: the first stage of compilation. The engine
+// CapturedModel: the open model as its file has it, before the normal form: the first stage of compilation. The engine
 // reads the file once more for it, so it is asked for when somebody looks.
 //
-//   CapturedGraph& c = document.compilation().captured();   c.ask();   if (c.graph()) show(c.graph());
+//   CapturedModel& c = document.compilation().captured();   c.ask();   if (c.graph()) show(c.graph());
 #pragma once
 
 #include <QObject>
@@ -12,11 +12,11 @@ namespace graft {
 
 class Document;
 
-class CapturedGraph : public QObject {
+class CapturedModel : public QObject {
   Q_OBJECT
 
  public:
-  explicit CapturedGraph(Document& document, QObject* parent = nullptr);
+  explicit CapturedModel(Document& document, QObject* parent = nullptr);
   /// Null while it is not known.
   GraphRef graph() const { return graph_; }
   /// Why there is none; empty where there is one, or one is on its way.
