@@ -360,7 +360,7 @@ class Engine:
                 time.sleep(0.1)
             kind = "torch.export" if params["path"].endswith(".pt2") else "torchscript"
             graphs = captured_graphs(params["path"])
-            name = params.get("method", "forward")
+            name = params.get("method", graphs[0] if graphs else "forward")  # of a set, too, the first
             if graphs and name not in graphs:
                 raise Failure(f"{params['path']} has no graph {name}")
             kind = "fx" if graphs else kind
