@@ -157,6 +157,8 @@ class FakeEngine(unittest.TestCase):
         third = self.ask("model/open", path=str(self.model))["document"]
         self.ask("model/optimize", document=third, plan={"recipes": [], "operators": []})
         self.ask("model/diff", document=document)
+        self.ask("model/captured", document=document)
+        self.ask("model/timeline", document=document, seconds=0.1)
         self.ask("model/undoTo", document=document, step=2, inside=1)
         self.ask("model/undoTo", document=document, step=0)
         self.ask("node/describe", document=document, node="softmax")
@@ -169,6 +171,7 @@ class FakeEngine(unittest.TestCase):
             self.ask("compile/plan", document=document, measure=measure)
         self.ask("compile/steer", document=document, add={"apart": [["div", "add"]], "merge": [["matmul", "div"]]})
         self.ask("compile/steer", document=document, text='{"fusion": 1}')
+        self.ask("compile/usage", document=document)
         for form in ("loops", "cpp", "cuda"):
             self.ask("compile/code", document=document, kernel="0", **{"as": form})
         for loops in ("loops 1", "wrong", "syntax error"):
