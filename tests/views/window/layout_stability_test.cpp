@@ -308,7 +308,16 @@ class LayoutStabilityTest : public test::WindowFixture {
     window_->setCompare(true);
     level("compared again");
     window_->beforeCanvas()->setFocus();  // whoever has the focus leads
-    window_->beforeCanvas()->panTo(window_->beforeCanvas()->scene()->bounds().center());
+    const auto middle = [](Canvas* canvas, const char* node) {
+      return canvas->scene()->rect(canvas->scene()->boxOf(QLatin1String(node))).center();
+    };
+    // In the middle stands what was replaced: what took its place is level with it, and nothing else need be.
+    Canvas *before = window_->beforeCanvas(), *now = window_->canvas();
+    before->panTo(middle(before, "softmax"));
+    settle();
+    const double apart = before->toWidget(middle(before, "softmax")).y() - now->toWidget(middle(now, "fused_0")).y();
+    QVERIFY2(std::abs(apart) < 1.5, qPrintable(QString::number(apart)));
+    before->panTo(middle(before, "linear_9"));
     level("led by the other");
     window_->resize(1000, 800);
     level("resized, led by the other");
