@@ -11,6 +11,7 @@
 #include "app/workbench/compile/generated_code.h"
 #include "app/workbench/compile/measured_kernels.h"
 #include "core/base/atomic_file.h"
+#include "core/base/percent.h"
 #include "core/base/words.h"
 #include "core/text/python_code.h"
 #include "core/torch/literal.h"
@@ -64,7 +65,7 @@ std::string launchLines(const GeneratedKernel& k, workbench::CodeForm form) {
                        counted(static_cast<size_t>(u.registers), "register"), l.sharedBytes,
                        u.spillBytes > 0 ? fmt::format("{} B spilled", u.spillBytes) : "nothing spilled");
     if (u.occupancy > 0)
-      out += fmt::format(", occupancy {:.0f} % ({} at a time, limited by {})", 100 * u.occupancy,
+      out += fmt::format(", occupancy {} ({} at a time, limited by {})", percentText(u.occupancy),
                          counted(static_cast<size_t>(u.blocks), "block"), u.limit);
     out += '\n';
   }

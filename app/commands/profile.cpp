@@ -12,6 +12,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/profile.h"
 #include "core/base/atomic_file.h"
+#include "core/base/percent.h"
 
 namespace graft::cli {
 namespace {
@@ -77,7 +78,7 @@ std::string generatedTable(const ProfileReport& report) {
     rows.push_back({n->generated, fmt::format("{:.1f}", n->microseconds),
                     n->bytes > 0 ? fmt::format("{:.3f}", static_cast<double>(n->bytes) / 1e6) : "?",
                     n->bytes > 0 ? fmt::format("{:.1f}", speed / 1e3) : "?",
-                    n->bytes > 0 && report.bandwidth ? fmt::format("{:.0f} %", 100 * speed / *report.bandwidth) : "-",
+                    n->bytes > 0 && report.bandwidth ? percentText(speed / *report.bandwidth) : "-",
                     n->module.empty() ? "(model)" : n->module});
   }
   std::string out = table(rows);
@@ -99,9 +100,9 @@ std::string kernelTable(const ProfileReport& report) {
   for (const ProfiledNode& n : report.nodes)
     for (const CudaRunner::Launch& l : n.launches) {
       const auto known = [](int64_t v) { return v < 0 ? std::string("?") : std::to_string(v); };
-      Row& row = sums[{shortKernel(l.kernel), n.origin, fmt::format("{} x {}", l.blocks, l.threads), known(l.registers),
-                       std::to_string(l.sharedBytes), l.occupancy ? fmt::format("{:.0f} %", 100 * *l.occupancy) : "?",
-                       known(l.localBytes)}];
+      Row& row =
+          sums[{shortKernel(l.kernel), n.origin, fmt::format("{} x {}", l.blocks, l.threads), known(l.registers),
+                std::to_string(l.sharedBytes), l.occupancy ? percentText(*l.occupancy) : "?", known(l.localBytes)}];
       ++row.calls;
       if (n.launches.size() > 1) continue;
       ++row.alone;

@@ -4,6 +4,7 @@
 #include <QJsonArray>
 #include <algorithm>
 
+#include "core/base/percent.h"
 #include "views/document/document_info.h"
 #include "views/document/document_replies.h"
 #include "views/document/run_figures.h"
@@ -130,7 +131,7 @@ QString launchText(const LaunchInfo& l) {
   if (l.registers >= 0) facts << counted(l.registers, planText("register"), planText("registers"));
   if (l.sharedBytes > 0) facts << planText("%1 shared").arg(bytes(l.sharedBytes));
   if (l.spillBytes > 0) facts << planText("%1 spilled").arg(bytes(l.spillBytes));
-  if (!std::isnan(l.occupancy)) facts << planText("occupancy %1 % (%2)").arg(100 * l.occupancy, 0, 'f', 0).arg(l.limit);
+  if (!std::isnan(l.occupancy)) facts << planText("occupancy %1 (%2)").arg(toQt(percentText(l.occupancy)), l.limit);
   return facts.join(QStringLiteral(" · "));
 }
 

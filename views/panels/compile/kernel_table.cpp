@@ -2,6 +2,8 @@
 
 #include <QHeaderView>
 
+#include "core/base/percent.h"
+#include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
 #include "views/widgets/empty_hint.h"
 #include "views/widgets/qt_color.h"
@@ -71,7 +73,7 @@ void fillUsage(QTreeWidgetItem* row, const KernelInfo& k) {
             : shared > 0 ? bytes(shared)
                          : QString("0"));
   setFigure(row, KernelTable::Occupancy, occupancy,
-            std::isnan(occupancy) ? none : KernelTable::tr("%1 % (%2)").arg(100 * occupancy, 0, 'f', 0).arg(limit));
+            std::isnan(occupancy) ? none : KernelTable::tr("%1 (%2)").arg(toQt(percentText(occupancy)), limit));
   setFigure(row, KernelTable::Spills, isKnown ? spills : NAN,
             !isKnown     ? none
             : spills > 0 ? bytes(spills)
@@ -147,7 +149,7 @@ void KernelTable::refresh() {
       setFigure(row, Share, share,
                 std::isnan(share) ? QStringLiteral("–")
                 : share > 1       ? QStringLiteral("> 100 %")
-                                  : QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0));
+                                  : toQt(percentText(share)));
       QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
       if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
       row->setText(Schedule, schedule);
