@@ -100,6 +100,31 @@ PICTURES = {
     96: "inception_v3",
 }
 
+# Of timm: {side of the picture: models}, a small one of each module and of some modules two. `name` alone, or (name, what its constructor
+# needs). Models of a fixed size are built for that side.
+FEW = dict(embed_dim=64, depth=2, num_heads=4)
+TIMM = {
+    64: [*("test_byobnet lambda_resnet26t eca_botnext26ts_256 cait_xxs24_224 coat_tiny convit_tiny convmixer_768_32 test_convnext "
+           "cpubone_nano csatv2 cs3darknet_focus_s cspnext_tiny davit_tiny deit_tiny_distilled_patch16_224 densenet121 dla46x_c dpn48b "
+           "edgenext_xx_small efficientformerv2_s0 test_efficientnet test_efficientnet_gn efficientvim_m1 efficientvit_b0 "
+           "efficientvit_m0 eva02_tiny_patch14_224 vit_tiny_patch16_dinov3_qkvb fasternet_t0 fastvit_t8 focalnet_tiny_srf gcvit_xxtiny "
+           "ghostnet_050 ghostnetv3_050 hardcorenas_b hgnetv2_b0 hiera_tiny_224 sam2_hiera_tiny hrnet_w18_small iformer_t "
+           "inception_next_atto lcnetv2_small levit_128s lowformer_b0 test_mambaout test_coatnet test_maxvit poolformerv2_s12 "
+           "gmlp_ti16_224 resmlp_12_224 lcnet_035 mobilenetv5_base mobilevit_xxs mobilevitv2_050 mvitv2_tiny nasnetalarge nest_tiny "
+           "nextvit_small test_nfnet pit_ti_224 pnasnet5large pvt_v2_b0 rdnet_tiny regnetx_002 repghostnet_050 repvit_m1 res2next50 "
+           "resnest14d test_resnet resnetv2_18 rexnet_100 selecsls42 sequencer2d_s legacy_seresnet18 shvit_s1 skresnet18 starnet_s050 "
+           "swiftformer_xs swin_tiny_patch4_window7_224 swinv2_tiny_window8_256 swinv2_cr_tiny_224 tiny_vit_5m_224 tnt_s_patch16_224 "
+           "tresnet_m twins_svt_small visformer_tiny test_vit vit_tiny_r_s16_p8_224 test_vit_relpos vitamin_small_224 volo_d1_224 "
+           "ese_vovnet19b_slim_dw legacy_xception xception41p xcit_nano_12_p16_224").split(),
+         ("beit_base_patch16_224", FEW), ("naflexvit_base_patch16_gap", FEW), ("qwen3_vit_88m", FEW), ("vgg11", dict(mlp_ratio=1 / 64)),
+         ("samvit_base_patch16_224", dict(FEW, global_attn_indexes=(1,), window_size=3))],
+    56: [("deepseek_vit_412m", FEW)],
+    96: ["inception_resnet_v2", "inception_v3", "inception_v4", ("gemma4_vit_167m", FEW)],
+    120: ["crossvit_tiny_240"],
+    224: ["efficientformer_l1"],
+    256: ["halonet_h1"],
+}
+
 # What CI asks, in less than a minute: one of each kind.
 SAMPLE = ("diffusion UNet", "selective scan", "numbers beside tensors", "nn.Transformer", "mobilenet_v3_small", "bert", "deberta-v2", "gpt2",
           "llama", "mixtral", "mamba", "t5", "vit", "swin", "clip", "wav2vec2")

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Whether Graft computes what PyTorch computes: models of torchvision and of transformers, small and with random weights, as traced
+"""Whether Graft computes what PyTorch computes: models of torchvision, transformers and timm, small and with random weights, as traced
 files and as torch.export archives, against PyTorch's own run of the very file.
 
-    models.py BUILD                    all models: two hours of one core
+    models.py BUILD                    all models: three hours of one core
     models.py BUILD --sample           those of families.SAMPLE alone; CI asks their first part
+    models.py BUILD --library timm     those of one library: of torchvision, transformers, timm, or "Graft's own"
     models.py BUILD --only bert        models whose names contain this
     models.py BUILD --form traced      one of the forms alone; the default is both
     models.py BUILD --part run         one of the parts alone: run, rewritten, again, optimized; the default is all
@@ -15,6 +16,9 @@ files and as torch.export archives, against PyTorch's own run of the very file.
 Each file is run by Graft on the inputs that it was traced with (and on others), rewritten with the shipped rules and run again in
 PyTorch, and converted to its own format and run again in PyTorch. What `graft optimize` makes of the traced file, with the kernels
 that it generates, is run in PyTorch on the inputs that it was made with and on those of other sizes.
+
+timm is not among requirements.txt, and its models are skipped where it is not installed. `pip install --no-deps --target FOLDER timm`
+and PYTHONPATH=FOLDER are enough.
 
 The exit code is 1 where a model differs, or fails, that families.KNOWN does not name. Models that PyTorch itself does not trace or
 export are not counted.
@@ -51,6 +55,11 @@ import transformers  # noqa: E402
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES  # noqa: E402
 
+try:
+    import timm  # not in requirements.txt
+except ImportError:
+    timm = None
+
 import families  # noqa: E402
 import own_models  # noqa: E402
 
@@ -60,6 +69,8 @@ FORMS = {"traced": ".pt", "exported": ".pt2"}
 COLUMNS = {"traced": ("traced", "other sizes", "traced, rewritten", "traced, again", "traced, optimized"),
            "exported": ("exported", "exported, rewritten", "exported, again")}
 RULES = pathlib.Path(__file__).resolve().parents[2] / "resources" / "rules"
+CONVOLUTIONS, LAYERS = ("conv.py", "ConvNet"), ("transformer.py", "Encoder")
+RECIPES = {"torchvision": (CONVOLUTIONS,), "timm": (CONVOLUTIONS, LAYERS), "": (LAYERS,)}  # by library
 SMALL = {key: number for number, keys in families.SMALL.items() for key in keys.split()}
 
 
@@ -161,6 +172,33 @@ def picture_model(name, side):
     return build
 
 
+def lively(model, *inputs):
+    """The model with statistics that its batch norms have seen, and without weights that are all alike or next to zero: layers that begin
+    with zeros, or are scaled by 1e-6, would hide what is wrong in them."""
+    for weight in model.parameters():
+        if weight.is_floating_point() and weight.numel() > 1 and weight.min() == weight.max():
+            torch.nn.init.normal_(weight, weight.flatten()[0].item(), 0.1)
+        elif weight.ndim > 1 and weight.std() < 0.02 * weight[0].numel() ** -0.5:
+            torch.nn.init.normal_(weight, 0, weight[0].numel() ** -0.5)
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm):
+            module.momentum = None  # the mean of all that it sees
+            module.train()
+    model(*inputs)
+    return model.eval()
+
+
+def timm_model(name, side, given):
+    def build():
+        options = {"img_size": side, **given} if timm.get_pretrained_cfg(name).fixed_input_size else given
+        model = timm.create_model(name, pretrained=False, num_classes=10, **options).eval()
+        with torch.no_grad():
+            lively(model, torch.randn(4, 3, side, side))
+        return Positional(model, []), lambda other: (torch.randn(1 + other, 3, side, side),)
+
+    return build
+
+
 def own(name):
     def build():
         make, inputs = own_models.MODELS[name]
@@ -177,6 +215,10 @@ def all_models():
         for row in rows:
             name, given = row if isinstance(row, tuple) else (row, {})
             found.append(Model("transformers", name, family(name, kind, given)))
+    for side, rows in families.TIMM.items():
+        for row in rows:
+            name, given = row if isinstance(row, tuple) else (row, {})
+            found.append(Model("timm", name, timm_model(name, side, given)))
     return found
 
 
@@ -285,11 +327,13 @@ class Sweep:
         return result
 
     def rewritten(self, row, path, given, inputs, expected):
-        """By the recipe that fits the library; the detail begins with the number of rewrites."""
-        rules, recipe = ("conv.py", "ConvNet") if row.library == "torchvision" else ("transformer.py", "Encoder")
+        """By the recipe that fits the library, of timm the first that matches; the detail begins with the number of rewrites."""
         out = path.with_name(path.stem + ".fast" + path.suffix)
-        code, said, why = self.asked("apply", path, "--rules", RULES / rules, "--recipe", recipe, "--inputs", given, "-o", out,
-                                     "--no-timing", "--json")
+        for rules, recipe in RECIPES.get(row.library, RECIPES[""]):
+            code, said, why = self.asked("apply", path, "--rules", RULES / rules, "--recipe", recipe, "--inputs", given, "-o", out,
+                                         "--no-timing", "--json")
+            if code != 7:
+                break
         if code == 7:
             return "no", "no rule matches"
         if code != 0:
@@ -403,12 +447,14 @@ def table(rows):
              "| rewritten | how many rewrites the shipped rules make, and what PyTorch computes with the rewritten file |",
              "| again | what PyTorch computes with the file that Graft reads and writes again |",
              "| optimized | what PyTorch computes with the file of `graft optimize`, also on the other sizes |", "",
-             *wrapped("The rules are `ConvNet` of `conv.py` for torchvision, and `Encoder` of `transformer.py` for the others. *Bitwise* "
+             *wrapped("The rules are `ConvNet` of `conv.py` for torchvision, and `Encoder` of `transformer.py` for the others. Models of "
+                      "timm have the first of both that rewrites something. *Bitwise* "
                       "means that all outputs are equal bit for bit, and have PyTorch's dtypes. *≤ x* is the largest difference of an "
                       "element where they are not. *Differs* and *fails* are explained below the table. An en dash stands where PyTorch "
                       "refuses: it does not trace or export the model, or its traced file does not run on other sizes. Under "
                       "*rewritten* it also stands where no rule matches. Mixtures of experts are exported with an operator that "
-                      "transformers defines in Python; Graft gets it with `--library`. What was not asked in the latest sweep is left "
+                      "transformers defines in Python; Graft gets it with `--library`. timm has a small model of each of its modules "
+                      "here; the sweep skips them where timm is not installed. What was not asked in the latest sweep is left "
                       "empty."), "",
              *wrapped(f"- Run by Graft: of {count(*all_, of=runs)} runs, {count('bitwise', of=runs)} are bitwise equal to PyTorch's, "
                       f"{count('near', of=runs)} are near, {count('differs', of=runs)} differ, and {count('fails', of=runs)} fail."),
@@ -446,6 +492,9 @@ def main():
     arguments = parser.parse_args()
     models = [m for m in all_models() if (not arguments.only or arguments.only in m.name) and
               (not arguments.library or arguments.library == m.library) and (not arguments.sample or m.name in families.SAMPLE)]
+    if not timm and any(m.library == "timm" for m in models):
+        print("timm is not installed: skipped")
+        models = [m for m in models if m.library != "timm"]
     part = lambda column: column.partition(", ")[2] or "run"
     columns = [c for form in arguments.form or FORMS for c in COLUMNS[form] if not arguments.part or part(c) in arguments.part]
     if arguments.keep:
