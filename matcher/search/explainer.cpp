@@ -29,6 +29,29 @@ size_t Explainer::matchedCount() const {
   return n;
 }
 
+bool Explainer::isOperandAlike(const Argument& pattern, const Argument& graph) const {
+  if (const auto* any = pattern.as<Named>(); any && any->name == "_") return true;
+  if (!pattern.isValue()) return pattern == graph;
+  if (const Argument* bound = state_.bound(pattern.valueId())) return *bound == graph;
+  const int parameter = plan_.parameterOf[pattern.valueId().index];
+  if (parameter < 0) return graph.isValue();
+  const PatternParameter& p = plan_.rule.parameters[static_cast<size_t>(parameter)];
+  if (p.isConstant()) return !graph.isValue();
+  if (!graph.isValue()) return false;
+  return p.kind != PatternParameter::Kind::Weight || graph_.value(graph.valueId()).kind == Value::Kind::Weight;
+}
+
+bool Explainer::areMostOperandsAlike(NodeId patternNode) const {
+  constexpr size_t many = 4;
+  if (!patternNode || !state_.nodeOf()[patternNode.index]) return false;
+  const Node& p = state_.pattern.node(patternNode);
+  const Node& g = graph_.node(state_.nodeOf()[patternNode.index]);
+  if (p.op != g.op || p.args.size() != g.args.size() || p.args.size() < many) return false;
+  size_t alike = 0;
+  for (size_t k = 0; k < p.args.size(); ++k) alike += isOperandAlike(p.args[k], g.args[k]);
+  return 3 * alike >= 2 * p.args.size();
+}
+
 void Explainer::record(bool complete, NodeId unfit) {
   const Mismatch* forgiven = state_.forgiven();
   if (!forgiven || (forgiven->guess && !complete)) return;
@@ -37,9 +60,10 @@ void Explainer::record(bool complete, NodeId unfit) {
   p.matched = matchedCount();
   if (unfit && unfit != forgiven->patternNode && nodes[unfit.index] && p.matched > 0) --p.matched;
   p.complete = complete && !forgiven->partial;
+  p.isAlike = areMostOperandsAlike(forgiven->patternNode);
   p.cause = *forgiven;
   const auto merit = [](const PartialMatch& x) {
-    return std::tuple(x.matched, x.complete, -reasonRank(x.cause.reason));
+    return std::tuple(x.matched, x.complete, x.isAlike, -reasonRank(x.cause.reason));
   };
   if (best_ && merit(*best_) >= merit(p)) return;
   p.anchor = state_.anchor();

@@ -18,6 +18,7 @@ namespace graft {
 struct PartialMatch {
   size_t matched = 0;
   bool complete = false;  ///< everything but the cause fits
+  bool isAlike = false;   ///< the cause is one of many operands of its node, and most others fit
   Mismatch cause;
   NodeId anchor;
   std::vector<NodeId> patternNodes, graphNodes;  ///< pairwise
@@ -64,6 +65,9 @@ class Explainer {
 
  private:
   size_t matchedCount() const;
+  /// Whether the pattern's node stands for one of its own operator with many operands, of which most fit.
+  bool areMostOperandsAlike(NodeId patternNode) const;
+  bool isOperandAlike(const Argument& pattern, const Argument& graph) const;
 
   MatchState& state_;
   const Plan& plan_;

@@ -12,9 +12,10 @@ namespace {
 constexpr uint64_t stepsPerAnchor = 20'000;
 constexpr uint64_t stepsPerExplanation = 4'000;
 
-// A node that fits in nothing but its operator is no near miss; one that fits but for a literal is.
+// A node that fits in nothing but its operator is no near miss; one that fits but for a literal is, and one of whose
+// many operands most fit.
 bool worthReporting(const PartialMatch& d) {
-  if (d.matched > 0) return true;
+  if (d.matched > 0 || d.isAlike) return true;
   return d.complete && d.cause.reason != Reason::Operator && d.cause.reason != Reason::Missing &&
          d.cause.reason != Reason::ModuleType;
 }

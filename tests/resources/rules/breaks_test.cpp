@@ -141,7 +141,7 @@ TEST_CASE("the first near miss names what was broken, for every shipped rule") {
   INFO(all.named << " of " << all.broken << " are named, of two faults at once one in " << all.twiceNamed << " of "
                  << all.twice << "; not so:" << wrong);
   CHECK(static_cast<double>(all.named) >= 0.97 * static_cast<double>(all.broken));
-  CHECK(static_cast<double>(all.twiceNamed) >= 0.92 * static_cast<double>(all.twice));
+  CHECK(static_cast<double>(all.twiceNamed) >= 0.925 * static_cast<double>(all.twice));
   if (std::getenv("GRAFT_VERBOSE"))
     WARN(all.named << " of " << all.broken << " are named, of two faults at once one in " << all.twiceNamed << " of "
                    << all.twice << "; not so:" << wrong);
