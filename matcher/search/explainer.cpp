@@ -46,7 +46,7 @@ bool Explainer::areMostOperandsAlike(NodeId patternNode) const {
   if (!patternNode || !state_.nodeOf()[patternNode.index]) return false;
   const Node& p = state_.pattern.node(patternNode);
   const Node& g = graph_.node(state_.nodeOf()[patternNode.index]);
-  if (p.op != g.op || p.args.size() != g.args.size() || p.args.size() < many) return false;
+  if (p.op->name != g.op->name || p.args.size() != g.args.size() || p.args.size() < many) return false;
   size_t alike = 0;
   for (size_t k = 0; k < p.args.size(); ++k) alike += isOperandAlike(p.args[k], g.args[k]);
   return 3 * alike >= 2 * p.args.size();
