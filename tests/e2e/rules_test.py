@@ -7,7 +7,7 @@ model runs, results of other shapes, new modules with weights.
 import sys
 import unittest
 
-from support import SOURCE, TestCase
+from support import OPERATORS, SOURCE, TestCase
 
 import torch
 from torch import nn
@@ -286,6 +286,25 @@ class Whole(Rule):
         torch.jit.trace(Spoilt(), (self.input,)).save(str(path))
         self.fails(5, "apply", path, "--rules", self.folder / "rules.py", "--inputs", self.inputs, "-o",
                    self.folder / "none.pt", "--no-timing", says=("something else", "nothing was written"))
+
+    def test_weights_in_channels_last_have_its_strides_also_where_both_layouts_are_one(self):
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.full, self.depthwise, self.point = nn.Conv2d(8, 8, 3), nn.Conv2d(8, 8, 3, groups=8), nn.Conv2d(8, 4, 1)
+
+            def forward(self, x):
+                return self.point(self.depthwise(self.full(x)))
+
+        x = torch.randn(2, 8, 9, 9)
+        path, inputs = self.folder / "convs.pt", self.folder / "in.pt"
+        torch.jit.trace(Net().eval(), (x,)).save(str(path))
+        torch.save([x], inputs)
+        self.of_model("apply", path, "--rules", SOURCE / "resources/rules/conv.py", "--recipe", "ConvNetChannelsLast", "--inputs", inputs,
+                      "-o", self.folder / "last.pt", "--no-timing")
+        torch.ops.load_library(str(OPERATORS))
+        strides = {tuple(w.shape): w.stride() for w in torch.jit.load(self.folder / "last.pt").state_dict().values() if w.dim() == 4}
+        self.assertEqual(strides, {(8, 8, 3, 3): (72, 1, 24, 8), (8, 1, 3, 3): (9, 1, 3, 1), (4, 8, 1, 1): (8, 1, 8, 8)})
 
     def test_a_new_convolution_has_a_kernel_of_two_sides(self):
         model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU()).eval()

@@ -1,4 +1,5 @@
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/GradMode.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -38,6 +39,16 @@ Result<torch::jit::Stack> runNode(const Graph& g, const Node& n, const ValueLook
     return badInput(fmt::format("{}: {}", n.name, shortMessage(e)));
   }
   return stack;
+}
+
+// The memory format that a node asks for: `weight.contiguous(memory_format=torch.channels_last)`.
+std::optional<at::MemoryFormat> askedFormat(const Node& n) {
+  for (const Argument& a : n.args) {
+    const Named* named = std::get_if<Named>(&a.data);
+    if (named && named->name == "torch.channels_last") return at::MemoryFormat::ChannelsLast;
+    if (named && named->name == "torch.channels_last_3d") return at::MemoryFormat::ChannelsLast3d;
+  }
+  return std::nullopt;
 }
 
 // First values of new parameters are random, but the same in every run. Others' random numbers go on as they were.
@@ -96,13 +107,18 @@ class TorchSemantics : public Semantics {
       return it == values.end() ? nullptr : &it->second;
     });
     if (!stack) return stack.error();
+    const std::optional<at::MemoryFormat> asked = askedFormat(n);
     std::vector<Constant> out;
     for (const c10::IValue& v : *stack) {
       Constant c;
       c.type = typeOfValue(v);
       if (v.isTensor()) {
         // Channels-last is a layout somebody asked for; other strides are accidents of the operators.
-        const at::Tensor& t = v.toTensor();
+        at::Tensor t = v.toTensor();
+        // The weights of depthwise and of 1x1 convolutions lie alike in both layouts, so PyTorch returns them as they
+        // are, with the strides of a contiguous tensor. Operators read the layout from the strides.
+        if (asked && t.suggest_memory_format() != *asked && t.is_contiguous(*asked))
+          t = at::empty(t.sizes(), t.options().memory_format(*asked)).copy_(t);
         c.data = std::make_shared<TensorWeight>(t.contiguous(t.suggest_memory_format()));
       } else if (auto literal = toArgument(v)) {
         c.literal = std::move(*literal);
