@@ -65,7 +65,7 @@ std::vector<fs::path> capturesIn(const std::string& folder) {
 }
 
 Error noCaptures(const std::string& folder) {
-  return badInput(fmt::format("{} is a folder without captures: no file in it ends in {}", folder, captureEnding));
+  return badInput(fmt::format("{} is a directory, and no file in it ends in {}", folder, captureEnding));
 }
 
 /// Of a folder's graph "step_2/forward.1": the file step_2.fx, and its graph forward.1.

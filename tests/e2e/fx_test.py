@@ -246,7 +246,7 @@ class Capture(FxTestCase):
         (self.folder / "empty").mkdir()
         run = graft("info", self.folder / "empty")
         self.assertEqual(run.returncode, 3)
-        self.assertIn("is a folder without captures: no file in it ends in .fx", run.stderr)
+        self.assertIn("is a directory, and no file in it ends in .fx", run.stderr)
 
     def test_breaks_in_functions_that_call_each_other(self):
         """A function whose callee breaks is a frame without a graph of its own at first: its guards belong to no other."""

@@ -36,7 +36,7 @@ constexpr std::array<Multiprocessor, 10> multiprocessors{{{75, 32, 16, 64 * kKil
                                                           {103, 64, 32, 228 * kKilobyte, kKilobyte},
                                                           {120, 48, 24, 100 * kKilobyte, kKilobyte},
                                                           {121, 48, 24, 100 * kKilobyte, kKilobyte}}};
-constexpr int kWarp = 32;
+constexpr int kWarpThreads = 32;
 constexpr int kRegisters = 65536, kParts = 4;  // of a multiprocessor, in four parts that share nothing
 constexpr int kRegisterUnit = 256;             // a warp gets a multiple of so many
 constexpr int64_t kSharedUnit = 128;           // a block, likewise, of bytes
@@ -77,7 +77,7 @@ std::optional<Occupancy> occupancy(int capability, int threads, int registers, i
   const auto* m = std::find_if(multiprocessors.begin(), multiprocessors.end(),
                                [&](const Multiprocessor& one) { return one.capability == capability; });
   if (m == multiprocessors.end() || threads <= 0) return std::nullopt;
-  const int warps = (threads + kWarp - 1) / kWarp;
+  const int warps = (threads + kWarpThreads - 1) / kWarpThreads;
   Occupancy out{m->blocks, 0, 0, "blocks"};
   const auto atMost = [&](int64_t blocks, const char* limit) {
     if (blocks >= out.blocks) return;
@@ -86,7 +86,7 @@ std::optional<Occupancy> occupancy(int capability, int threads, int registers, i
   };
   atMost(m->warps / warps, "threads");
   if (registers > 0) {
-    const int each = roundedUp(registers * kWarp, kRegisterUnit);
+    const int each = roundedUp(registers * kWarpThreads, kRegisterUnit);
     atMost(kRegisters / kParts / each * kParts / warps, "registers");
   }
   const int64_t shared = roundedUp(sharedBytes + m->reservedBytes, kSharedUnit);

@@ -50,7 +50,7 @@ TEST_CASE("files that are no archive are told apart") {
   refused("empty.pt", "is empty");
   refused("page.pt", "web page");
   refused("pointer.pt", "git lfs pull");
-  refused("directory.pt", "is a folder without captures");
+  refused("directory.pt", "is a directory");
   refused("truncated.pt", "cut off");
   refused("bare_pickle.pt", "bare pickle");
   refused("noise.pt", "no model that Graft knows");
