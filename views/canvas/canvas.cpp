@@ -218,8 +218,13 @@ void Canvas::setAutoFit(bool on, double smallest) {
 }
 
 void Canvas::placeOverview() {
+  if (overview_->isHeld()) return overview_->update();  // it does not vanish under the hand
   const bool wanted = overview_->property("wanted").toBool() && scene_ && width() > 640 && height() > 300;
-  overview_->setVisible(wanted);
+  // A map of what is in view as a whole says nothing, and hides a part of it.
+  const double pixel = 1 / scale_;
+  const bool isWhole = scene_ && visibleSceneRect().adjusted(-pixel, -pixel, pixel, pixel).contains(scene_->bounds());
+  overview_->fitRoom();
+  overview_->setVisible(wanted && !isWhole);
   overview_->move(width() - overview_->width() - 12, height() - overview_->height() - 12);
   overview_->update();
 }
@@ -252,7 +257,7 @@ void Canvas::fit() {
   origin_ = at;
   fitted_ = true;
   invalidate();
-  overview_->update();
+  placeOverview();
   Q_EMIT viewChanged();
 }
 
@@ -263,14 +268,14 @@ void Canvas::setView(QPointF origin, double scale) {
   viewTouched_ = true;
   fitted_ = true;
   invalidate();
-  overview_->update();
+  placeOverview();
 }
 
 void Canvas::panTo(QPointF centre) {
   origin_ = centre - QPointF(width(), height()) / scale_ / 2;
   viewTouched_ = true;
   invalidate();
-  overview_->update();
+  placeOverview();
   Q_EMIT viewChanged();
 }
 
@@ -281,7 +286,7 @@ void Canvas::zoomBy(double factor, QPointF at) {
   origin_ = fixed - at / scale_;
   viewTouched_ = true;
   invalidate();
-  overview_->update();
+  placeOverview();
   Q_EMIT viewChanged();
 }
 
@@ -423,7 +428,7 @@ void Canvas::pan(QPointF delta) {
   } else {
     invalidate();
   }
-  overview_->update();
+  placeOverview();
   Q_EMIT viewChanged();
 }
 

@@ -17,14 +17,22 @@ Overview::Overview(Canvas* canvas) : QWidget(canvas), canvas_(canvas) {
 }
 
 void Overview::refresh() {
-  if (const SceneRef scene = canvas_->scene(); scene && !scene->bounds().isEmpty()) {
-    constexpr double area = 20000, least = 84, most = 240;
-    const double aspect = scene->bounds().width() / scene->bounds().height();
-    resize(static_cast<int>(std::clamp(std::sqrt(area * aspect), least, most)),
-           static_cast<int>(std::clamp(std::sqrt(area / aspect), least, most)));
-  }
+  fitRoom();
   picture_ = {};
   update();
+}
+
+void Overview::fitRoom() {
+  const SceneRef scene = canvas_->scene();
+  if (!scene || scene->bounds().isEmpty()) return;
+  constexpr double area = 20000, least = 84, most = 240, part = 0.34;  // of a low canvas
+  const double aspect = scene->bounds().width() / scene->bounds().height();
+  double w = std::clamp(std::sqrt(area * aspect), least, most), h = std::clamp(std::sqrt(area / aspect), least, most);
+  const double shrink = std::min({1.0, part * canvas_->width() / w, part * canvas_->height() / h});
+  const QSize wanted(static_cast<int>(std::max(shrink * w, least / 2)), static_cast<int>(shrink * h));
+  if (wanted == size()) return;
+  resize(wanted);
+  picture_ = {};
 }
 
 double Overview::factor() const {
@@ -99,9 +107,12 @@ void Overview::go(QPointF at) { canvas_->panTo((at - held_ - offset()) / factor(
 void Overview::mousePressEvent(QMouseEvent* e) {
   if (!canvas_->scene()) return;
   const QPointF middle = canvas_->visibleSceneRect().center() * factor() + offset();
+  isHeld_ = true;
   held_ = seen().contains(e->position()) ? e->position() - middle : QPointF();
   go(e->position());
 }
+
+void Overview::mouseReleaseEvent(QMouseEvent*) { isHeld_ = false; }
 
 void Overview::mouseMoveEvent(QMouseEvent* e) {
   if (canvas_->scene() && e->buttons() != Qt::NoButton) go(e->position());

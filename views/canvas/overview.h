@@ -14,10 +14,15 @@ class Overview : public QWidget {
   explicit Overview(Canvas* canvas);
   /// The drawing is another: as wide or as high as that asks for.
   void refresh();
+  /// The canvas is another size: a small one keeps most of its room.
+  void fitRoom();
+  /// Somebody drags it.
+  bool isHeld() const { return isHeld_; }
 
  protected:
   void paintEvent(QPaintEvent*) override;
   void mousePressEvent(QMouseEvent*) override;
+  void mouseReleaseEvent(QMouseEvent*) override;
   void mouseMoveEvent(QMouseEvent*) override;
 
  private:
@@ -27,6 +32,7 @@ class Overview : public QWidget {
   void go(QPointF at);
   Canvas* canvas_;
   QPixmap picture_;
+  bool isHeld_ = false;
   QPointF held_;  ///< from the middle of what is in view to where the pointer took it
 };
 

@@ -99,6 +99,26 @@ class NavigationTest : public test::WindowFixture {
     QVERIFY(std::abs(seen().y() - all.bottom()) * factor < 1.5);
   }
 
+  void theOverviewLeavesRoomToTheDrawing() {
+    open();
+    Canvas* canvas = window_->canvas();
+    auto* map = static_cast<QWidget*>(canvas->findChild<Overview*>());
+    canvas->setDepth(-1);
+    canvas->fit();
+    QVERIFY(!map->isVisible());  // all is in view
+    canvas->zoomBy(2, QPointF(40, 40));
+    QVERIFY(map->isVisible());
+    canvas->fit();
+    QVERIFY(!map->isVisible());
+    // A low canvas, as in the arrangement Compile.
+    canvas->zoomBy(2, QPointF(40, 40));
+    window_->resize(1440, 100);  // as low as the panels let it be
+    QTest::qWait(100);
+    QVERIFY2(canvas->height() > 300 && canvas->height() < 600, qPrintable(QString::number(canvas->height())));
+    QVERIFY(map->isVisible());
+    QVERIFY2(map->height() <= 0.35 * canvas->height(), qPrintable(QString::number(map->height())));
+  }
+
   void whatWasOpenedByHandIsNotFittedAnew() {
     open();
     Canvas* canvas = window_->canvas();
