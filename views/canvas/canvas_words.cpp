@@ -56,16 +56,19 @@ void ScenePainter::landmarks(const QTransform& place) {
     if (!boxes[i].open || !visible(i, wide / look_.scale)) continue;
     const QRectF r = place.mapRect(toQt(scene_.layout.boxes[i]));
     if (r.height() < high) continue;
-    if (boxes[i].repeat > 1)
-      smallBadge(QStringLiteral("×%1").arg(boxes[i].repeat), r.right() - 2, r.top() + line / 2,
-                 pal_.hue(BoxKind::Module), words);
+    // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
+    const double header = M::header * look_.scale, top = r.top() + 1 - std::max(0.0, line - header - 1);
+    double counted = 0;
+    if (boxes[i].repeat > 1) {
+      const QString count = QStringLiteral("×%1").arg(boxes[i].repeat);
+      smallBadge(count, r.right() - 2, top + line / 2, pal_.hue(BoxKind::Module), words);
+      counted = words.width(count) + 10;
+    }
     // The name of a narrow one may stand out of it where nothing else is named.
-    const double room = std::max(r.width() - 2 * gap, std::min(wide, 2 * r.height()));
+    const double room = std::max(r.width() - 2 * gap, counted > 0 ? 0.0 : std::min(wide, 2 * r.height())) - counted;
     const QString text = words.fitted(toQt(boxes[i].title), room);
     if (text.isEmpty()) continue;
-    // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
-    const double header = M::header * look_.scale;
-    const QRectF at(r.left() + gap, r.top() + 1 - std::max(0.0, line - header - 1), words.width(text) + 4, line);
+    const QRectF at(r.left() + gap, top, words.width(text) + 4, line);
     const auto hits = [&](const QRectF& t) { return t.intersects(at); };
     if (std::any_of(taken.begin(), taken.end(), hits)) continue;
     taken.push_back(at);
