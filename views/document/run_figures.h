@@ -14,6 +14,12 @@ namespace graft {
 inline QString ms(double v) {
   return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");
 }
+/// Of microseconds: "7.91 µs", "31.4 µs", "7.91 ms".
+inline QString micros(double us) {
+  if (std::isnan(us)) return QStringLiteral("–");
+  return us >= 1000 ? QString::number(us / 1000, 'f', 2) + QStringLiteral(" ms")
+                    : QString::number(us, 'f', us < 10 ? 2 : 1) + QStringLiteral(" µs");
+}
 inline QString small(double v) { return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'g', 3); }
 inline QString bytes(double v) {
   return v >= 1e9   ? QStringLiteral("%1 GB").arg(v / 1e9, 0, 'g', 3)

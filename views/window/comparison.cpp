@@ -9,6 +9,7 @@
 #include "core/text/text.h"
 #include "views/document/compile/compilation.h"
 #include "views/document/graph_decode.h"
+#include "views/document/run_figures.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -63,7 +64,7 @@ QString Comparison::kernelOf(const QString& node) const {
   QString text = kernel->label + QStringLiteral(" · ") + originText(kernel->origin);
   const bool isMeasured = !std::isnan(kernel->measured);
   if (const double us = isMeasured ? kernel->measured : kernel->predicted; !std::isnan(us))
-    text += QStringLiteral(" · ") + (isMeasured ? tr("%1 µs") : tr("%1 µs predicted")).arg(us, 0, 'g', 3);
+    text += QStringLiteral(" · ") + (isMeasured ? QStringLiteral("%1") : tr("%1 predicted")).arg(micros(us));
   return text;
 }
 

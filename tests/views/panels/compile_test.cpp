@@ -5,6 +5,7 @@
 #include <QToolButton>
 
 #include "tests/views/support/window_fixture.h"
+#include "views/document/run_figures.h"
 #include "views/panels/compile/code_panel.h"
 #include "views/panels/compile/kernels_panel.h"
 #include "views/widgets/qscintilla.h"
@@ -73,6 +74,12 @@ class CompileTest : public test::WindowFixture {
     // Sorted by time, the longest first.
     kernels()->table()->sortByColumn(KernelTable::Measured, Qt::DescendingOrder);
     QCOMPARE(kernels()->table()->topLevelItem(0)->text(KernelTable::Measured), QStringLiteral("20.0 µs"));
+  }
+
+  void timesHaveTheUnitThatFits() {
+    QCOMPARE(micros(7.9), QStringLiteral("7.90 µs"));
+    QCOMPARE(micros(31.36), QStringLiteral("31.4 µs"));
+    QCOMPARE(micros(7910), QStringLiteral("7.91 ms"));
   }
 
   void measuringCanBeStopped() {
@@ -152,6 +159,11 @@ class CompileTest : public test::WindowFixture {
     QTRY_VERIFY(isReady() && compilation().plan().isForGpu);
     QTRY_COMPARE(row("div_add_softmax")->text(KernelTable::Registers), QStringLiteral("168"));
     QVERIFY(!kernels()->table()->isColumnHidden(KernelTable::Registers));
+    // Columns that hold dashes alone leave their room to names, and the code is the GPU's.
+    for (const int column : {KernelTable::Measured, KernelTable::Before, KernelTable::Share, KernelTable::Schedule})
+      QVERIFY(kernels()->table()->isColumnHidden(column));
+    QVERIFY(kernels()->table()->columnWidth(KernelTable::Name) >= 170);
+    QCOMPARE(code()->findChild<QTabBar*>()->currentIndex(), static_cast<int>(CodePanel::Cuda));
     QCOMPARE(row("div_add_softmax")->text(KernelTable::Shared), QStringLiteral("2.05 kB"));
     QCOMPARE(row("div_add_softmax")->text(KernelTable::Occupancy), QStringLiteral("13 % (registers)"));
     QCOMPARE(row("div_add_softmax")->text(KernelTable::Spills), QStringLiteral("16 B"));
@@ -171,6 +183,8 @@ class CompileTest : public test::WindowFixture {
     window_->action(QStringLiteral("planForGpu"))->trigger();
     QTRY_VERIFY(isReady() && !compilation().plan().isForGpu);
     QVERIFY(kernels()->table()->isColumnHidden(KernelTable::Registers));
+    QVERIFY(!kernels()->table()->isColumnHidden(KernelTable::Measured));
+    QTRY_COMPARE(code()->findChild<QTabBar*>()->currentIndex(), static_cast<int>(CodePanel::Cpp));
   }
 
   void oneRunHasALaneForEachThread() {

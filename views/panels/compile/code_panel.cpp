@@ -171,7 +171,7 @@ void CodePanel::refresh() {
     if (!k->modules.value(0).isEmpty())
       facts << tr("in %1%2").arg(k->modules.first(), k->modules.size() > 1 ? QStringLiteral(", …") : QString());
     facts << bytes(k->bytes());
-    if (!std::isnan(k->measured)) facts << QStringLiteral("%1 µs").arg(k->measured, 0, 'g', 3);
+    if (!std::isnan(k->measured)) facts << micros(k->measured);
     heading_->showText(QStringLiteral("%1: %2").arg(k->label, facts.join(QStringLiteral(" · "))));
     constexpr qsizetype most = 24;
     for (qsizetype i = 0; i < std::min(most, k->inside.size()); ++i)
@@ -190,6 +190,12 @@ void CodePanel::refresh() {
   legend_->setText(k && k->isGenerated() ? links : QString());
   legend_->setVisible(k && k->isGenerated());
   parts_->widget(0)->setVisible(!k || k->isGenerated());
+  if (compilation.isKnown() && compilation.plan().isForGpu != isForGpu_) {
+    isForGpu_ = !isForGpu_;
+    shown_.clear();
+    // What the other machine would run is looked at no more; Python is of both.
+    if (tabs_->currentIndex() != Python) tabs_->setCurrentIndex(isForGpu_ ? Cuda : Cpp);
+  }
   askShown();
   followSelection();
   showEditing();

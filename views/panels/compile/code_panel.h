@@ -63,6 +63,7 @@ class CodePanel : public QWidget {
   CodeText* texts_[Python];
   SourceView* python_;
   QPushButton *editLoops_, *editSource_, *keep_, *discard_;
+  bool isForGpu_ = false;                  ///< the plan that is shown
   QHash<const CodeText*, QString> shown_;  ///< the kernel and plan that each shows, so that none is asked for twice
 };
 

@@ -1,6 +1,7 @@
 #include "views/panels/compile/kernel_table.h"
 
 #include <QHeaderView>
+#include <algorithm>
 
 #include "core/base/percent.h"
 #include "views/document/graph_decode.h"
@@ -23,12 +24,6 @@ class KernelRow : public QTreeWidgetItem {
     return a.isValid() && b.isValid() ? a.toDouble() < b.toDouble() : text(column) < other.text(column);
   }
 };
-
-QString micros(double us) {
-  if (std::isnan(us)) return QStringLiteral("–");
-  return us >= 1000 ? QString::number(us / 1000, 'f', 2) + QStringLiteral(" ms")
-                    : QString::number(us, 'f', us < 10 ? 2 : 1) + QStringLiteral(" µs");
-}
 
 void setFigure(QTreeWidgetItem* row, int column, double value, const QString& text) {
   row->setText(column, text);
@@ -105,10 +100,13 @@ KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(pare
   header()->setSortIndicator(-1, Qt::AscendingOrder);
   header()->setStretchLastSection(false);
   for (int column = Name; column <= Schedule; ++column) {
-    header()->setSectionResizeMode(column, column == Name ? QHeaderView::Stretch : QHeaderView::ResizeToContents);
+    header()->setSectionResizeMode(column, column == Name ? QHeaderView::Fixed : QHeaderView::ResizeToContents);
     if (column >= Read && column <= Spills) headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
   }
   header()->setMinimumSectionSize(48);
+  connect(header(), &QHeaderView::sectionResized, this, [this](int column) {
+    if (column != Name) fitNames();
+  });
   new EmptyHint(this, tr("What runs when the model runs will stand here: generated kernels and all other operators."));
   Compilation& compilation = document_.compilation();
   connect(&compilation, &Compilation::changed, this, &KernelTable::refresh);
@@ -160,11 +158,29 @@ void KernelTable::refresh() {
       rows << row;
     }
   for (const int column : {Registers, Shared, Occupancy, Spills}) setColumnHidden(column, !plan.isForGpu);
+  // What is planned for a GPU alone is not measured, and few kernels are scheduled by hand: no columns of dashes.
+  for (const int column : {Measured, Before, Share}) setColumnHidden(column, plan.isForGpu && !plan.isMeasured());
+  setColumnHidden(Schedule, std::all_of(rows.begin(), rows.end(),
+                                        [](QTreeWidgetItem* row) { return row->text(Schedule).isEmpty(); }));
   addTopLevelItems(rows);
   setSortingEnabled(true);
   header()->setSortIndicator(sorted, header()->sortIndicatorOrder());
   filling_ = false;
+  fitNames();
   follow();
+}
+
+void KernelTable::resizeEvent(QResizeEvent* e) {
+  QTreeWidget::resizeEvent(e);
+  fitNames();
+}
+
+/// Names have what the figures leave; where that is too little, the table scrolls.
+void KernelTable::fitNames() {
+  constexpr int least = 170;
+  int others = 0;
+  for (int column = Origin; column <= Schedule; ++column) others += header()->sectionSize(column);
+  header()->resizeSection(Name, std::max(least, viewport()->width() - others));
 }
 
 /// The kernel that is looked at, wherever it was chosen.

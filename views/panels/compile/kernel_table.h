@@ -38,8 +38,12 @@ class KernelTable : public QTreeWidget {
  Q_SIGNALS:
   void chosen(const QString& kernel);  ///< by the user
 
+ protected:
+  void resizeEvent(QResizeEvent*) override;
+
  private:
   void follow();
+  void fitNames();
 
   Document& document_;
   bool filling_ = false;

@@ -22,7 +22,7 @@ ViewOptions kernelOptions(const CompilePlan& plan) {
     if (!k.isGenerated() || k.isInPlace) continue;
     QStringList facts{counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")), bytes(k.bytes())};
     const double us = std::isnan(k.measured) ? k.predicted : k.measured;
-    if (!std::isnan(us)) facts << QStringLiteral("%1 µs").arg(us, 0, 'g', 3);
+    if (!std::isnan(us)) facts << micros(us);
     if (const double share = plan.share(k); !std::isnan(share))
       facts << QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0);
     options.words.emplace(containerOf(k),
