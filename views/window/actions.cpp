@@ -367,6 +367,27 @@ void Actions::makeToolBar() {
   auto* mainButton = static_cast<QToolButton*>(bar->widgetForAction(find("optimize")));
   mainButton->setObjectName(QStringLiteral("mainButton"));
   mainButton->setToolButtonStyle(Qt::ToolButtonTextOnly);  // an icon's colour is the theme's, not the button's
+  bar->installEventFilter(this);
+}
+
+/// Where the words of all buttons have no room, those whose icons say enough do without: the last one, Optimize, stays.
+bool Actions::eventFilter(QObject* watched, QEvent* e) {
+  auto* bar = qobject_cast<QToolBar*>(watched);
+  if (bar && e->type() == QEvent::Resize) {
+    const auto show = [&](Qt::ToolButtonStyle style) {
+      for (const char* name : {"apply", "run"})
+        static_cast<QToolButton*>(bar->widgetForAction(find(name)))->setToolButtonStyle(style);
+    };
+    const auto needs = [&] {
+      constexpr int margins = 24, spacing = 4;  // as the style sheet has them
+      int wide = margins;
+      for (QAction* a : bar->actions()) wide += spacing + bar->widgetForAction(a)->sizeHint().width();
+      return wide;
+    };
+    show(Qt::ToolButtonTextBesideIcon);
+    if (needs() > bar->width()) show(Qt::ToolButtonIconOnly);
+  }
+  return QObject::eventFilter(watched, e);
 }
 
 void Actions::showCanvasMenu(const QPoint& at, const QString& key) {

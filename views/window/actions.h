@@ -27,6 +27,9 @@ class Actions : public QObject {
   QList<QAction*> forPalette() const;
   void showOverlay(Overlay overlay) { overlayBox_->setCurrentIndex(static_cast<int>(overlay)); }
 
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
+
  private:
   struct Spec {
     const char* name;

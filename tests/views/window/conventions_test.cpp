@@ -616,7 +616,7 @@ class ConventionsTest : public test::WindowFixture {
       QTest::qWait(50);
       QCOMPARE(window_->size(), QSize(1024, 700));
       auto* bar = window_->findChild<QToolBar*>(QStringLiteral("mainBar"));
-      for (const char* name : {"open", "measure", "compare", "apply", "run", "exportModel"}) {
+      for (const char* name : {"open", "measure", "compare", "apply", "run", "exportModel", "optimize"}) {
         QWidget* button = bar->widgetForAction(window_->action(QString::fromLatin1(name)));
         QVERIFY2(button->isVisible() && bar->rect().contains(button->geometry()), name);
       }
