@@ -185,6 +185,10 @@ def lively(model, *inputs):
             module.momentum = None  # the mean of all that it sees
             module.train()
     model(*inputs)
+    for module in model.modules():
+        if isinstance(module, torch.nn.modules.batchnorm._BatchNorm) and module.track_running_stats:
+            # Channels without variance would amplify rounding.
+            module.running_var.clamp_(min=0.1 * module.running_var.mean().item())
     return model.eval()
 
 
