@@ -157,8 +157,8 @@ class OutcomeTest : public test::WindowFixture {
     window_->arrange(Arrangement::Rewrite);
     auto* history = window_->panel<HistoryPanel>();
     auto* tree = history->findChild<QTreeWidget*>();
+    QTRY_VERIFY(tree->topLevelItem(1) && tree->topLevelItem(1)->childCount() >= 2);
     QTreeWidgetItem* encoder = tree->topLevelItem(1);
-    QVERIFY(encoder && encoder->childCount() >= 2);
     QCOMPARE(encoder->child(0)->text(0), QStringLiteral("FirstAttention"));
     document().showStep(1, 1);
     QTRY_COMPARE(document().subStep(), 1);
