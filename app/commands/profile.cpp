@@ -1,9 +1,7 @@
 // graft profile: time per operator and per module.
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/profile.h"
 #include "core/base/atomic_file.h"
+#include "core/base/demangle.h"
 #include "core/base/percent.h"
 
 namespace graft::cli {
@@ -38,10 +37,7 @@ std::string shorten(std::string_view path, int depth) {
 /// As people read it, and no longer than a table bears.
 std::string shortKernel(const std::string& mangled) {
   constexpr size_t most = 60;
-  int status = 0;
-  char* readable = abi::__cxa_demangle(mangled.c_str(), nullptr, nullptr, &status);
-  std::string name = status == 0 && readable ? readable : mangled;
-  std::free(readable);
+  const std::string name = demangled(mangled);
   return name.size() > most ? name.substr(0, most - 1) + "…" : name;
 }
 

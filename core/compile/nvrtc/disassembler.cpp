@@ -1,10 +1,7 @@
 #include "core/compile/nvrtc/disassembler.h"
 
-#include <dlfcn.h>
-#include <link.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -13,6 +10,7 @@
 #include "core/base/atomic_file.h"
 #include "core/base/child.h"
 #include "core/base/temporary_folder.h"
+#include "core/compile/nvrtc/loaded_torch.h"
 
 namespace graft {
 namespace {
@@ -20,16 +18,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double mostSeconds = 60;
-
-/// Where Python's packages lie, seen from LibTorch; empty where this process has not loaded it.
-fs::path packagesFolder() {
-  void* library = dlopen("libtorch_cpu.so", RTLD_NOLOAD | RTLD_LAZY);
-  if (!library) return {};
-  std::array<char, 4096> origin{};
-  const int status = dlinfo(library, RTLD_DI_ORIGIN, origin.data());
-  dlclose(library);
-  return status == 0 ? fs::path(origin.data()).parent_path().parent_path() : fs::path();  // torch/lib
-}
 
 std::vector<fs::path> folders() {
   std::vector<fs::path> out;
@@ -41,7 +29,8 @@ std::vector<fs::path> folders() {
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* home = std::getenv(variable); home && *home) out.push_back(fs::path(home) / "bin");
   out.emplace_back("/usr/local/cuda/bin");
-  if (const fs::path packages = packagesFolder(); !packages.empty()) {
+  if (const fs::path torch = loadedTorch(); !torch.empty()) {
+    const fs::path packages = torch.parent_path().parent_path();
     out.push_back(packages / "triton" / "backends" / "nvidia" / "bin");
     out.push_back(packages / "nvidia" / "cu13" / "bin");
     out.push_back(packages / "nvidia" / "cuda_nvcc" / "bin");

@@ -1,32 +1,22 @@
 #include "core/compile/nvrtc/nvrtc.h"
 
 #include <dlfcn.h>
-#include <link.h>
 
-#include <array>
 #include <filesystem>
 #include <vector>
+
+#include "core/compile/nvrtc/loaded_torch.h"
 
 namespace graft {
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of a library that this process has loaded; empty where it has not.
-fs::path folderOfLoaded(const char* name) {
-  void* library = dlopen(name, RTLD_NOLOAD | RTLD_LAZY);
-  if (!library) return {};
-  std::array<char, 4096> origin{};
-  const int status = dlinfo(library, RTLD_DI_ORIGIN, origin.data());
-  dlclose(library);
-  return status == 0 ? fs::path(origin.data()) : fs::path();
-}
-
 /// The version that LibTorch was built with comes first: it is the one that its wheel brings along.
 void* openLibrary() {
   std::vector<std::string> names{"libnvrtc.so.13", "libnvrtc.so.12"};
   std::vector<fs::path> folders{""};
-  if (const fs::path torch = folderOfLoaded("libtorch_cpu.so"); !torch.empty()) {
+  if (const fs::path torch = loadedTorch(); !torch.empty()) {
     const fs::path packages = torch.parent_path().parent_path() / "nvidia";
     folders.push_back(packages / "cu13" / "lib");
     folders.push_back(packages / "cuda_nvrtc" / "lib");

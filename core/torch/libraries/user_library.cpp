@@ -1,5 +1,4 @@
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <cxxabi.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fmt/format.h>
@@ -7,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <filesystem>
@@ -16,6 +14,7 @@
 #include <set>
 #include <string_view>
 
+#include "core/base/demangle.h"
 #include "core/torch/libraries/library_list.h"
 #include "core/torch/libraries/python_operators.h"
 #include "core/torch/operator_library.h"
@@ -40,14 +39,6 @@ Registrations registrations() {
   for (const c10::DispatchKey key : keys)
     for (const c10::OperatorName& name : dispatcher.getRegistrationsForDispatchKey(key))
       out.emplace(graftName(name), key);
-  return out;
-}
-
-std::string demangled(const std::string& symbol) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
-  std::string out = status == 0 && text ? text : symbol;
-  std::free(text);
   return out;
 }
 

@@ -1,7 +1,6 @@
 #include "core/torch/timeline.h"
 
 #include <c10/core/impl/VirtualGuardImpl.h>
-#include <cxxabi.h>
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <torch/csrc/autograd/profiler_kineto.h>
@@ -9,12 +8,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 #include <ctime>
 #include <deque>
 #include <filesystem>
 #include <map>
 
+#include "core/base/demangle.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/values/device.h"
 
@@ -129,17 +128,8 @@ Result<Timeline> onCpu(const Program& program, const Graph& g, const TensorSet& 
   addThreads(out, g, median, threads.size());
   out.how = fmt::format(
       "the run of median length of {}; a thread is as long as it used a processor in the node, which it also does "
-      "while "
-      "it waits for work",
+      "while it waits for work",
       kRuns);
-  return out;
-}
-
-std::string readable(const std::string& name) {
-  int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  std::string out = status == 0 && text ? text : name;
-  std::free(text);
   return out;
 }
 
@@ -194,7 +184,7 @@ void addStreams(Timeline& out, const Activities& seen, double begin, const NodeO
     TimelineLane& lane = streams[a.stream];
     lane.kind = TimelineLane::Kind::Stream;
     lane.name = fmt::format("stream {}", a.stream);
-    lane.spans.push_back({readable(a.name), nodeOf(a), std::max(0.0, a.start - begin), a.microseconds});
+    lane.spans.push_back({demangled(a.name), nodeOf(a), std::max(0.0, a.start - begin), a.microseconds});
   }
   for (auto& [stream, lane] : streams) out.lanes.push_back(std::move(lane));
 }
@@ -206,7 +196,7 @@ Result<Timeline> captured(CudaRunner& runner, const Graph& g, const TensorSet& i
   // The k-th kernel of a name belongs to the k-th node that calls it.
   std::map<std::string, std::deque<std::string>> callers;
   for (const CudaRunner::NodeProfile& n : profile->nodes)
-    for (const CudaRunner::Launch& l : n.launches) callers[readable(l.kernel)].push_back(g.node(n.node).name);
+    for (const CudaRunner::Launch& l : n.launches) callers[demangled(l.kernel)].push_back(g.node(n.node).name);
   double begin = 0, launched = 0, end = 0;
   auto seen = watched([&]() -> Status {
     begin = now();
@@ -225,7 +215,7 @@ Result<Timeline> captured(CudaRunner& runner, const Graph& g, const TensorSet& i
                        {{"replays the CUDA graph", "", 0, launched - begin},
                         {"waits for the GPU", "", launched - begin, end - launched}}});
   addStreams(out, *seen, begin, [&](const Activity& a) {
-    const auto found = callers.find(readable(a.name));
+    const auto found = callers.find(demangled(a.name));
     if (found == callers.end() || found->second.empty()) return std::string();
     std::string node = std::move(found->second.front());
     found->second.pop_front();
