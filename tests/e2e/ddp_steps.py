@@ -58,6 +58,7 @@ def main():
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--width", type=int, default=32)
     parser.add_argument("--bucket", type=float, default=25, help="MB of gradients that are sent together; torch.compile parts the graph there")
+    parser.add_argument("--report", type=pathlib.Path, help="a folder: each process writes its line into rank_N.txt there")
     options = parser.parse_args()
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"])) if options.device == "cuda" else torch.device("cpu")
     if device.type == "cuda":
@@ -73,8 +74,11 @@ def main():
     told = [{k: r.get(k) for k in ("reason", "recordings", "forward", "backward") if r.get(k)} for r in backend.reports]
     tolerance = 1e-4 if device.type == "cpu" else 5e-3  # generated kernels round less often
     right = apart <= tolerance * float(theirs.abs().max()) and moved < 1e-2 and same and len(told) > 0 and not any("reason" in r for r in told)
-    print(f"rank {dist.get_rank()}: losses {ours[0]:.5f} to {ours[-1]:.5f}, off by {apart:.2g}; parameters off by {moved:.2g}, "
-          f"{'the same' if same else 'OTHERS'} in all processes; {len(told)} graphs {told}", flush=True)
+    line = (f"rank {dist.get_rank()}: losses {ours[0]:.5f} to {ours[-1]:.5f}, off by {apart:.2g}; parameters off by {moved:.2g}, "
+            f"{'the same' if same else 'OTHERS'} in all processes; {len(told)} graphs {told}")
+    print(line, flush=True)
+    if options.report:  # the processes and gloo share one standard output, where their lines may run into one another
+        (options.report / f"rank_{dist.get_rank()}.txt").write_text(line)
     dist.destroy_process_group()
     return 0 if right else 1
 
