@@ -38,6 +38,22 @@ class Convert(TestCase):
         self.assertIn("size    s0 in [2, inf]", self.done("info", out).stdout)
         self.assertEqual(self.json("info", out)["symbols"]["s0"], [2, None])
 
+    def test_weights_keep_their_layout(self):
+        net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.Conv2d(8, 4, 1), torch.nn.Conv2d(4, 4, 3, groups=4)).eval()
+        net[0].weight.data = net[0].weight.data.contiguous(memory_format=torch.channels_last)
+        net[1].weight.data = torch.empty_strided((4, 8, 1, 1), (8, 1, 8, 8)).copy_(net[1].weight.data)
+        net[2].weight.data = torch.randn(8, 1, 3, 3)[::2]  # a view with holes: written without them
+        x = torch.randn(2, 3, 16, 16)
+        model, expected = self.folder / "net.pt", net(x)
+        torch.jit.trace(net, x).save(model)
+        for out in (self.folder / "out.pt2", self.folder / "out.pt"):
+            self.done("convert", model, "-o", out)
+            loaded = torch.export.load(out).module() if out.suffix == ".pt2" else torch.jit.load(out)
+            torch.testing.assert_close(loaded(x), expected)
+            strides = {name.split(".")[0]: w.stride() for name, w in loaded.named_parameters() if "weight" in name}
+            self.assertEqual(strides["0"], net[0].weight.stride(), out.suffix)
+            self.assertEqual(strides["1"], net[1].weight.stride(), out.suffix)
+
     def test_the_model_itself_is_not_overwritten(self):
         path = self.file("net.pt2", (MODELS / "resnet.pt2").read_bytes())
         self.fails(2, "convert", path, "-o", path, says="the model itself would be overwritten")

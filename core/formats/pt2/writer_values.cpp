@@ -97,14 +97,19 @@ void ExportWriter::weight(ValueId id) {
   const Value& v = g_.value(id);
   at::Tensor t = weightTensor(v);
   if (!t.defined()) throw Pt2Refusal(fmt::format("the weight '{}' has no data", v.path));
-  t = t.detach().contiguous();
+  // A dense layout stays: weights in channels-last are there to be read so. Views of other tensors are copied.
+  t = t.detach();
+  if (!t.is_non_overlapping_and_dense()) t = t.contiguous();
   const bool isParameter = !v.isBuffer && !v.isConstant;
   // A model with operators of ours is for inference: it runs as it was verified, also where gradients are on.
   const bool gradient = isParameter && !v.isFrozen && !usesGraftOperators(g_) &&
                         (c10::isFloatingType(t.scalar_type()) || c10::isComplexType(t.scalar_type()));
   const std::string arg = fresh((v.isConstant ? "c_" : isParameter ? "p_" : "b_") + v.path);
   names_[id.index] = arg;
-  const json facts = meta(typeOfValue(c10::IValue(t)), gradient);
+  json facts = meta(typeOfValue(c10::IValue(t)), gradient);
+  json strides = json::array();
+  for (const int64_t s : t.strides()) strides.push_back({{"as_int", s}});
+  facts["strides"] = std::move(strides);
   json& config = v.isConstant ? constants : weights;
   const std::string record = fmt::format("{}_{}", v.isConstant ? "tensor" : "weight", config.size());
   config[v.path] = {{"path_name", record}, {"is_param", isParameter}, {"use_pickle", false}, {"tensor_meta", facts}};
