@@ -36,7 +36,8 @@ void addMatches(Decorations& d, const RuleInfo& rule) {
 }
 
 void addKernel(Decorations& d, const KernelInfo& kernel) {
-  for (qsizetype i = 0; i < kernel.nodes.size(); ++i) d.pattern.insert(kernel.nodes[i], static_cast<int>(i));
+  const QStringList& nodes = kernel.isInPlace || kernel.coloured.isEmpty() ? kernel.nodes : kernel.coloured;
+  for (qsizetype i = 0; i < nodes.size(); ++i) d.pattern.insert(nodes[i], static_cast<int>(i));
   d.countsMatches = false;
 }
 

@@ -1,5 +1,6 @@
 // The panels of the arrangement Compile: tables of kernels and pairs, code whose colours and clicks travel, wishes, and
 // kernels that are edited.
+#include <QScrollBar>
 #include <QSignalSpy>
 #include <QTabWidget>
 #include <QToolButton>
@@ -125,6 +126,60 @@ class CompileTest : public test::WindowFixture {
     QTRY_COMPARE(code()->python()->markedLine(), 10);
     window_->canvas()->reveal(QStringLiteral("gelu"));
     QTRY_VERIFY(code()->heading().startsWith(QStringLiteral("gelu · layer_norm")));
+  }
+
+  void theLegendIsOneLineAndSelectsNodes() {
+    openCompile();
+    choose("div_add_softmax");
+    NodeLegend* legend = code()->legend();
+    QCOMPARE(legend->nodes(), (QStringList{QStringLiteral("div"), QStringLiteral("add"), QStringLiteral("softmax")}));
+    QVERIFY(!legend->isScrollable());
+    QTest::mouseClick(legend, Qt::LeftButton, {}, legend->rectOf(QStringLiteral("add")).center());
+    QTRY_COMPARE(document().selection(), QStringList{QStringLiteral("add")});
+    QTest::keyClick(legend, Qt::Key_Right);
+    QTRY_COMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
+    // Its number stands beside the line that computes it.
+    QCOMPARE(code()->loops()->numbersOf(code()->loops()->linesOf(QStringLiteral("softmax")).first()),
+             QStringLiteral("3"));
+  }
+
+  void aLongLegendScrollsAndNoTwoEntriesLookAlike() {
+    NodeLegend legend;
+    QStringList nodes;
+    for (int i = 0; i < 21; ++i) nodes << QStringLiteral("a_long_name_%1").arg(i);
+    legend.setNodes(nodes);
+    legend.resize(400, legend.minimumSizeHint().height());
+    QVERIFY(legend.isScrollable() && legend.height() < 2 * legend.fontMetrics().height());
+    QVERIFY(legend.rectOf(nodes.last()).isEmpty());
+    legend.setNode(nodes.last());
+    QVERIFY(!legend.rectOf(nodes.last()).isEmpty() && legend.rectOf(nodes.first()).isEmpty());
+    QSet<std::pair<size_t, int>> marks;
+    for (qsizetype i = 0; i < nodes.size(); ++i) marks.insert({nodeMark(i).colour, nodeMark(i).line});
+    QCOMPARE(marks.size(), nodes.size());
+  }
+
+  void longLinesAreWrappedAndSeveralNodesOfALineNumbered() {
+    CodeText text(CodeText::Plain, QStringLiteral("Loops"));
+    text.resize(300, 400);
+    text.show();
+    QStringList nodes;
+    QString line = QStringLiteral("y[i0] =");
+    QJsonArray spans;
+    for (int i = 0; i < 12; ++i) {
+      nodes << QStringLiteral("node_%1").arg(i);
+      if (i == 3) continue;
+      spans << QJsonObject{{QStringLiteral("node"), nodes.last()},
+                           {QStringLiteral("begin"), line.size() + 1},
+                           {QStringLiteral("end"), line.size() + 9}};
+      line += QStringLiteral(" operand%1 +").arg(i % 10);
+    }
+    text.setCode(line + QStringLiteral("\nend\n"), nodes, spans);
+    QsciScintilla* view = text.editor();
+    QTRY_VERIFY(view->SendScintilla(QsciScintillaBase::SCI_WRAPCOUNT, 0L) > 1);
+    QVERIFY(!view->horizontalScrollBar()->isVisible());
+    QCOMPARE(text.numbersOf(0), QStringLiteral("1–3 5–12"));
+    // A node is told by pointing at it.
+    QCOMPARE(text.nodeAt(9), QStringLiteral("node_0"));
   }
 
   void codeOfGpusWearsTheColoursToo() {

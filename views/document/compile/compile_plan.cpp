@@ -39,8 +39,9 @@ KernelInfo readKernel(const QJsonObject& o, const Graph& graph) {
   k.inside = strings(at(o, "nodes"));
   k.nodes = k.isInPlace ? QStringList{at(o, "call").toString()} : k.inside;
   k.modules = strings(at(o, "modules"));
-  const QStringList computing = strings(at(o, "computing"));
-  k.label = k.isInPlace ? QString() : labelOf(computing, graph);
+  k.coloured = strings(at(o, "computing"));
+  k.label = k.isInPlace ? QString() : labelOf(k.coloured, graph);
+  if (k.coloured.isEmpty()) k.coloured = k.inside;
   if (k.label.isEmpty()) k.label = k.name;
   k.product = at(o, "product").toString();
   k.schedule = at(o, "schedule").toString().trimmed();

@@ -38,11 +38,12 @@ QString launchText(const LaunchInfo&);
 
 /// A generated kernel of the plan, or an operator that runs by itself.
 struct KernelInfo {
-  QString name;         ///< unique in the plan; of an operator, its node's
-  QString label;        ///< "add · layer_norm", "linear"
-  QStringList nodes;    ///< of the graph that is shown: what the canvas selects
-  QStringList inside;   ///< the nodes that its code computes, in order: those of the graph, or of a kernel in place
-  QStringList modules;  ///< paths, the first node's first
+  QString name;          ///< unique in the plan; of an operator, its node's
+  QString label;         ///< "add · layer_norm", "linear"
+  QStringList nodes;     ///< of the graph that is shown: what the canvas selects
+  QStringList inside;    ///< the nodes that its code computes, in order: those of the graph, or of a kernel in place
+  QStringList coloured;  ///< of these, all but views, whose code is an index: what has a colour of its own
+  QStringList modules;   ///< paths, the first node's first
   KernelOrigin origin = KernelOrigin::Aten;
   bool isInPlace = false;  ///< the model calls it already
   QString op;              ///< of an operator that runs by itself

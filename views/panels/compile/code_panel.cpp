@@ -31,10 +31,7 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   usage_->setToolTip(
       tr("What a launch of the kernel takes of a GPU's multiprocessor, as NVIDIA's compiler says, and how "
          "many warps of those that fit run at a time"));
-  legend_ = new QLabel(this);
-  legend_->setWordWrap(true);
-  legend_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Maximum);
-  legend_->setAccessibleName(tr("Nodes of the kernel and their colours"));
+  legend_ = new NodeLegend(this);
   loops_ = new CodeText(CodeText::Plain, tr("Loops"), this);
   tabs_ = new QTabBar(this);
   tabs_->setDrawBase(false);
@@ -114,15 +111,12 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
     askShown();
     followSelection();
   });
-  connect(legend_, &QLabel::linkActivated, this, [this](const QString& node) { Q_EMIT context_.nodeAsked(node); });
-  connect(legend_, &QLabel::linkHovered, this, [this](const QString& node) {
-    Q_EMIT context_.nodesLit(node.isEmpty() ? QStringList() : QStringList{node});
+  connect(legend_, &NodeLegend::clicked, this, &CodePanel::choose);
+  connect(legend_, &NodeLegend::hovered, this, [this](const QString& node) {
+    const KernelInfo* k = document_.compilation().current();
+    Q_EMIT context_.nodesLit(!node.isEmpty() ? QStringList{node} : k ? k->nodes : QStringList());
   });
-  for (CodeText* text : allTexts())
-    connect(text, &CodeText::nodeClicked, this, [this](const QString& node) {
-      if (document_.graph() && document_.graph()->findNode(node.toStdString())) return Q_EMIT context_.nodeAsked(node);
-      for (CodeText* t : allTexts()) t->setNode(node);  // of a kernel in place
-    });
+  for (CodeText* text : allTexts()) connect(text, &CodeText::nodeClicked, this, &CodePanel::choose);
   connect(editLoops_, &QPushButton::clicked, this, [this] { edit(*loops_); });
   connect(editSource_, &QPushButton::clicked, this, [this] { edit(*texts_[Cpp]); });
   connect(keep_, &QPushButton::clicked, this, &CodePanel::verify);
@@ -157,12 +151,18 @@ void CodePanel::resizeEvent(QResizeEvent* e) {
   if (parts_->orientation() != wanted) parts_->setOrientation(wanted);
 }
 
+/// The node of a kernel: chosen everywhere, or in the panel alone where the kernel is in place.
+void CodePanel::choose(const QString& node) {
+  if (document_.graph() && document_.graph()->findNode(node.toStdString())) return Q_EMIT context_.nodeAsked(node);
+  for (CodeText* text : allTexts()) text->setNode(node);
+  legend_->setNode(node);
+}
+
 /// Another kernel, or another plan.
 void CodePanel::refresh() {
   if (isEditing()) return showEditing();  // nobody's words are thrown away
   const Compilation& compilation = document_.compilation();
   const KernelInfo* k = compilation.isKnown() ? compilation.current() : nullptr;
-  QString links;
   if (!k) {
     heading_->showText(compilation.isKnown() ? tr("Choose a kernel: in the table, or one of its nodes on the canvas")
                                              : QString());
@@ -173,13 +173,6 @@ void CodePanel::refresh() {
     facts << bytes(k->bytes());
     if (!std::isnan(k->measured)) facts << micros(k->measured);
     heading_->showText(QStringLiteral("%1: %2").arg(k->label, facts.join(QStringLiteral(" · "))));
-    constexpr qsizetype most = 24;
-    for (qsizetype i = 0; i < std::min(most, k->inside.size()); ++i)
-      links += QStringLiteral(
-                   "<span style='color:%1'>■</span>&nbsp;<a href='%2' style='color:%3;text-decoration:none'>"
-                   "%2</a> &nbsp; ")
-                   .arg(css(themePalette().pattern(static_cast<size_t>(i))), k->inside[i], css(themePalette().text));
-    if (k->inside.size() > most) links += tr("and %1 more").arg(k->inside.size() - most);
   }
   QStringList launches;
   if (k)
@@ -187,7 +180,7 @@ void CodePanel::refresh() {
   if (k && !k->whyNotCompiled.isEmpty()) launches << k->whyNotCompiled;
   usage_->showText(launches.join(QStringLiteral("; ")));
   usage_->setVisible(!launches.isEmpty());
-  legend_->setText(k && k->isGenerated() ? links : QString());
+  legend_->setNodes(k && k->isGenerated() ? k->coloured : QStringList());
   legend_->setVisible(k && k->isGenerated());
   parts_->widget(0)->setVisible(!k || k->isGenerated());
   if (compilation.isKnown() && compilation.plan().isForGpu != isForGpu_) {
@@ -227,7 +220,7 @@ void CodePanel::ask(const QString& form, CodeText& into) {
   const QString what = k->name + QLatin1Char('\n') + compilation.steering();
   if (shown_.value(&into) == what) return;
   shown_.insert(&into, what);
-  const QStringList nodes = k->inside;
+  const QStringList nodes = k->coloured;
   compilation.askCode(k->name, form,
                       [this, what, nodes, text = &into](const QJsonObject& kernel, const QString& error) {
                         if (shown_.value(text) != what) return;  // another one is wanted now
@@ -251,6 +244,7 @@ void CodePanel::ask(const QString& form, CodeText& into) {
 void CodePanel::followSelection() {
   const QString node = document_.selection().value(0);
   for (CodeText* text : allTexts()) text->setNode(node);
+  legend_->setNode(node);
   const bool isNode = document_.graph() && document_.graph()->findNode(node.toStdString());
   if (tabs_->currentIndex() != Python) return;
   if (!isNode) return python_->setNone(tr("choose a node, and its line of Python stands here"));

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <QHash>
-#include <QLabel>
 #include <QPushButton>
 #include <QSplitter>
 #include <QStackedWidget>
@@ -11,6 +10,7 @@
 
 #include "views/document/compile/compilation.h"
 #include "views/panels/compile/code_text.h"
+#include "views/panels/compile/node_legend.h"
 #include "views/panels/panel.h"
 #include "views/panels/source_view.h"
 #include "views/widgets/fixed_height_label.h"
@@ -27,6 +27,7 @@ class CodePanel : public QWidget {
   CodeText* loops() { return loops_; }
   CodeText* code(Tab tab);
   SourceView* python() { return python_; }
+  NodeLegend* legend() { return legend_; }
   void showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
   QString heading() const { return heading_->fullText(); }
   QString outcome() const { return outcome_->fullText(); }
@@ -42,6 +43,7 @@ class CodePanel : public QWidget {
   void resizeEvent(QResizeEvent*) override;
 
  private:
+  void choose(const QString& node);
   void refresh();
   void ask(const QString& form, CodeText& into);
   std::vector<CodeText*> allTexts() const;
@@ -55,7 +57,7 @@ class CodePanel : public QWidget {
   PanelContext& context_;
   Document& document_;
   FixedHeightLabel *heading_, *outcome_, *usage_;
-  QLabel* legend_;
+  NodeLegend* legend_;
   QSplitter* parts_;
   CodeText* loops_;
   QTabBar* tabs_;

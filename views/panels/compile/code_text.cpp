@@ -1,11 +1,15 @@
 #include "views/panels/compile/code_text.h"
 
+#include <QHelpEvent>
 #include <QJsonObject>
 #include <QRegularExpression>
+#include <QToolTip>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <map>
 
 #include "views/document/json_fields.h"
+#include "views/panels/compile/node_legend.h"
 #include "views/widgets/python_style.h"
 #include "views/widgets/qscintilla.h"
 #include "views/widgets/qt_color.h"
@@ -14,9 +18,26 @@
 namespace graft {
 namespace {
 
-/// Scintilla leaves the indicators from 8 on to programs.
-constexpr int firstIndicator = 8, colours = 7, chosenIndicator = firstIndicator + colours;
-constexpr int messageStyle = 60;  // of annotations; lexers use less
+/// Scintilla leaves the indicators from 8 to 31 to programs: fills, then lines below, then dots below.
+constexpr int firstIndicator = 8, colours = NodeMark::colours, chosenIndicator = firstIndicator + 3 * colours;
+constexpr int messageStyle = 60, numberStyle = 61;  // of annotations and margins; lexers use less
+constexpr int numberMargin = 1;
+
+/// "3", "3 5", "2–4 7 …": places from 0, in order, as the legend numbers them.
+QString numbersText(const QList<qsizetype>& places) {
+  constexpr qsizetype most = 2;
+  QStringList out;
+  for (qsizetype i = 0; i < places.size();) {
+    qsizetype end = i;
+    while (end + 1 < places.size() && places[end + 1] == places[end] + 1) ++end;
+    if (out.size() == most) return out.join(QLatin1Char(' ')) + QStringLiteral(" …");
+    if (end == i + 1) end = i;  // two stand beside each other
+    out << (end == i ? nodeNumber(places[i])
+                     : QStringLiteral("%1–%2").arg(nodeNumber(places[i]), nodeNumber(places[end])));
+    i = end + 1;
+  }
+  return out.join(QLatin1Char(' '));
+}
 
 }  // namespace
 
@@ -27,7 +48,12 @@ CodeText::CodeText(Language language, const QString& name, QWidget* parent) : QW
   view_->setFrameShape(QFrame::NoFrame);
   view_->setAccessibleName(name);
   view_->setMarginType(0, QsciScintilla::NumberMargin);
-  view_->setMarginWidth(1, 0);
+  view_->setMarginType(numberMargin, QsciScintilla::TextMarginRightJustified);
+  view_->setMarginWidth(numberMargin, 0);
+  // Loops of many operators are long lines: what goes on stands below, indented.
+  view_->setWrapMode(QsciScintilla::WrapWord);
+  view_->setWrapIndentMode(QsciScintilla::WrapIndentDeeplyIndented);
+  view_->viewport()->installEventFilter(this);
   view_->setScrollWidth(1);
   view_->setScrollWidthTracking(true);
   view_->setIndentationsUseTabs(false);
@@ -67,6 +93,13 @@ void CodeText::refreshTheme() {
     view_->SendScintilla(QsciScintillaBase::SCI_INDICSETALPHA, indicator, p.dark ? 70L : 55L);
     view_->SendScintilla(QsciScintillaBase::SCI_INDICSETOUTLINEALPHA, indicator, 0L);
     view_->SendScintilla(QsciScintillaBase::SCI_INDICSETUNDER, indicator, 1L);
+    for (const NodeMark::Line line : {NodeMark::Solid, NodeMark::Dotted}) {
+      const int below = indicator + line * colours;
+      view_->SendScintilla(
+          QsciScintillaBase::SCI_INDICSETSTYLE, below,
+          line == NodeMark::Solid ? QsciScintillaBase::INDIC_COMPOSITIONTHICK : QsciScintillaBase::INDIC_DOTS);
+      view_->setIndicatorForegroundColor(toQt(p.pattern(static_cast<size_t>(i))), below);
+    }
   }
   view_->SendScintilla(QsciScintillaBase::SCI_INDICSETSTYLE, chosenIndicator, QsciScintillaBase::INDIC_STRAIGHTBOX);
   view_->setIndicatorForegroundColor(toQt(p.accent), chosenIndicator);
@@ -87,9 +120,10 @@ void CodeText::setCode(const QString& text, const QStringList& nodes, const QJso
   view_->setText(text);
   view_->setMarginWidth(0, QString::number(view_->lines()) + QLatin1Char('0'));
   colour();
+  numberLines();
   // What all kernels begin with is scrolled away.
   const qsizetype own = std::max<qsizetype>(0, text.indexOf(QStringLiteral("\nint run(")));
-  view_->setFirstVisibleLine(static_cast<int>(text.left(own).count(QLatin1Char('\n'))) + (own > 0 ? 1 : 0));
+  scrollTo(static_cast<int>(text.left(own).count(QLatin1Char('\n'))) + (own > 0 ? 1 : 0));
   filling_ = false;
 }
 
@@ -101,21 +135,73 @@ void CodeText::setText(const QString& text) { view_->setText(text); }
 
 void CodeText::colour() {
   const long length = view_->length();
-  for (int i = 0; i <= colours; ++i) {
-    view_->SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT, firstIndicator + i);
+  for (int indicator = firstIndicator; indicator <= chosenIndicator; ++indicator) {
+    view_->SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT, indicator);
     view_->SendScintilla(QsciScintillaBase::SCI_INDICATORCLEARRANGE, 0UL, length);
   }
   for (const Span& s : spans_) {
     const qsizetype place = nodes_.indexOf(s.node);
     if (place < 0) continue;
-    const auto begin = static_cast<unsigned long>(s.begin);
-    view_->SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT,
-                         firstIndicator + static_cast<int>(place % colours));
-    view_->SendScintilla(QsciScintillaBase::SCI_INDICATORFILLRANGE, begin, static_cast<long>(s.end - s.begin));
-    if (s.node != node_) continue;
-    view_->SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT, chosenIndicator);
-    view_->SendScintilla(QsciScintillaBase::SCI_INDICATORFILLRANGE, begin, static_cast<long>(s.end - s.begin));
+    const auto fill = [&](int indicator) {
+      view_->SendScintilla(QsciScintillaBase::SCI_SETINDICATORCURRENT, indicator);
+      view_->SendScintilla(QsciScintillaBase::SCI_INDICATORFILLRANGE, static_cast<unsigned long>(s.begin),
+                           static_cast<long>(s.end - s.begin));
+    };
+    const NodeMark mark = nodeMark(place);
+    const int hue = firstIndicator + static_cast<int>(mark.colour);
+    fill(hue);
+    if (mark.line != NodeMark::None) fill(hue + mark.line * colours);
+    if (s.node == node_) fill(chosenIndicator);
   }
+}
+
+/// In the margin, each line has the numbers of the nodes that it computes, as the legend has them.
+void CodeText::numberLines() {
+  view_->clearMarginText();
+  numbers_.clear();
+  std::map<int, QList<qsizetype>> lines;
+  for (const Span& s : spans_)
+    if (const qsizetype place = nodes_.indexOf(s.node); place >= 0)
+      if (auto& known = lines[lineOf(s.begin)]; !known.contains(place)) known << place;
+  int widest = 0;
+  const Palette& p = themePalette();
+  const QsciStyle style(numberStyle, QString(), toQt(mix(p.background, p.text, 0.75)), toQt(p.background), monospace());
+  for (auto& [line, places] : lines) {
+    std::sort(places.begin(), places.end());
+    const QString words = numbersText(places);
+    widest = std::max(widest, QFontMetrics(monospace()).horizontalAdvance(words + QLatin1Char('0')));
+    view_->setMarginText(line, words, style);
+    numbers_.insert(line, words);
+  }
+  view_->setMarginWidth(numberMargin, widest);
+}
+
+QString CodeText::numbersOf(int line) const { return numbers_.value(line); }
+
+int CodeText::lineOf(int byte) const {
+  return static_cast<int>(view_->SendScintilla(QsciScintillaBase::SCI_LINEFROMPOSITION, static_cast<long>(byte)));
+}
+
+/// Lines that are wrapped count as often as they are seen.
+void CodeText::scrollTo(int line) {
+  view_->setFirstVisibleLine(
+      static_cast<int>(view_->SendScintilla(QsciScintillaBase::SCI_VISIBLEFROMDOCLINE, static_cast<long>(line))));
+}
+
+bool CodeText::eventFilter(QObject* watched, QEvent* e) {
+  if (watched != view_->viewport() || e->type() != QEvent::ToolTip) return QWidget::eventFilter(watched, e);
+  const auto* help = static_cast<QHelpEvent*>(e);
+  const QString node = nodeAt(static_cast<int>(view_->SendScintilla(QsciScintillaBase::SCI_POSITIONFROMPOINTCLOSE,
+                                                                    static_cast<unsigned long>(help->pos().x()),
+                                                                    static_cast<long>(help->pos().y()))));
+  const qsizetype place = nodes_.indexOf(node);
+  if (node.isEmpty()) {
+    QToolTip::hideText();
+  } else {
+    QToolTip::showText(help->globalPos(),
+                       place < 0 ? tr("computes %1").arg(node) : tr("%1: computes %2").arg(nodeNumber(place), node));
+  }
+  return true;
 }
 
 void CodeText::setNode(const QString& node) {
@@ -125,11 +211,13 @@ void CodeText::setNode(const QString& node) {
   colour();
   const QList<int> lines = linesOf(node);
   if (lines.isEmpty()) return;
-  const int first = view_->firstVisibleLine();
-  const int shown = static_cast<int>(view_->SendScintilla(QsciScintillaBase::SCI_LINESONSCREEN));
-  const bool isSeen =
-      std::any_of(lines.begin(), lines.end(), [&](int line) { return line >= first && line < first + shown; });
-  if (!isSeen) view_->setFirstVisibleLine(std::max(0, lines.first() - 2));
+  const long first = view_->firstVisibleLine();
+  const long shown = view_->SendScintilla(QsciScintillaBase::SCI_LINESONSCREEN);
+  const bool isSeen = std::any_of(lines.begin(), lines.end(), [&](int line) {
+    const long at = view_->SendScintilla(QsciScintillaBase::SCI_VISIBLEFROMDOCLINE, static_cast<long>(line));
+    return at >= first && at < first + shown;
+  });
+  if (!isSeen) scrollTo(std::max(0, lines.first() - 2));
 }
 
 QString CodeText::nodeAt(int byte) const {
@@ -139,20 +227,14 @@ QString CodeText::nodeAt(int byte) const {
 }
 
 QString CodeText::firstNodeOf(int line) const {
-  for (const Span& s : spans_)
-    if (view_->SendScintilla(QsciScintillaBase::SCI_LINEFROMPOSITION, static_cast<long>(s.begin)) == line)
-      return s.node;
-  return {};
+  const auto it = std::find_if(spans_.begin(), spans_.end(), [&](const Span& s) { return lineOf(s.begin) == line; });
+  return it == spans_.end() ? QString() : it->node;
 }
 
 QList<int> CodeText::linesOf(const QString& node) const {
   QList<int> lines;
-  for (const Span& s : spans_) {
-    if (s.node != node) continue;
-    const auto line =
-        static_cast<int>(view_->SendScintilla(QsciScintillaBase::SCI_LINEFROMPOSITION, static_cast<long>(s.begin)));
-    if (!lines.contains(line)) lines << line;
-  }
+  for (const Span& s : spans_)
+    if (const int line = lineOf(s.begin); s.node == node && !lines.contains(line)) lines << line;
   return lines;
 }
 
@@ -164,6 +246,7 @@ void CodeText::setEditing(bool on) {
   // What is written anew computes no node that is known.
   spans_.clear();
   colour();
+  numberLines();
 }
 
 void CodeText::annotate(int line, const QString& text) {

@@ -1,7 +1,9 @@
-// CodeText: a kernel's loops or code, with the parts that compute a node in the colour that the node has on the canvas.
-// A click on a part tells its node. It can be edited.
+// CodeText: a kernel's loops or code, with the parts that compute a node in the colour that the node has on the canvas,
+// and its number in the legend beside the line. A click on a part tells its node. Long lines are wrapped. It can be
+// edited.
 #pragma once
 
+#include <QHash>
 #include <QJsonArray>
 #include <QWidget>
 
@@ -23,6 +25,8 @@ class CodeText : public QWidget {
   void setNone(const QString& why);
   QString text() const;
   void setText(const QString& text);
+  /// The numbers that stand beside a line, from 0: "1", "1–3 5"; empty for none.
+  QString numbersOf(int line) const;
   /// Outlines what computes the node, and brings it into view.
   void setNode(const QString& node);
   /// The node that the character at this byte computes; empty for none.
@@ -45,8 +49,14 @@ class CodeText : public QWidget {
  Q_SIGNALS:
   void nodeClicked(const QString& node);
 
+ protected:
+  bool eventFilter(QObject*, QEvent*) override;
+
  private:
   void colour();
+  void numberLines();
+  int lineOf(int byte) const;
+  void scrollTo(int line);
 
   struct Span {
     QString node;
@@ -56,6 +66,7 @@ class CodeText : public QWidget {
   QsciLexerCPP* lexer_ = nullptr;
   QStringList nodes_;
   QList<Span> spans_;
+  QHash<int, QString> numbers_;  ///< by line
   QString node_;
   bool editing_ = false, filling_ = false;
 };

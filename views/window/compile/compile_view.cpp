@@ -108,7 +108,10 @@ void CompileView::regroup() {
   }
   const GraphRef captured = compilation_.isActive() && drawsCaptured_ ? compilation_.captured().graph() : nullptr;
   if (captured) {
-    grouping = {.of = document_.graph(), .before = nullptr, .drawn = captured, .options = comparison.moduleOptions()};
+    grouping = Comparison::Grouping();
+    grouping.of = document_.graph();
+    grouping.drawn = captured;
+    grouping.options = comparison.moduleOptions();
     grouping.title = tr("captured");
   }
   if (!grouping.drawn && !comparison.isGrouped()) return ribbon_->setDrawn({});
