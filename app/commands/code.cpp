@@ -1,6 +1,7 @@
 // graft code: a model as Python, and what Graft would compile of it, stage by stage.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <map>
 #include <memory>
@@ -26,7 +27,7 @@ struct CodeFlags : ShowFlags {
   std::string as = "python";
   std::string kernel, fusion, writeFusion;
   std::vector<std::string> only, apart;
-  bool measure = false, gpu = false, usage = false;
+  bool measure = false, trySchedules = false, gpu = false, usage = false;
   std::string capability;
 };
 
@@ -46,6 +47,8 @@ std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm 
     out += fmt::format(", {:.3g} us instead of {:.3g} us", k.measured->kernel, k.measured->operators);
     if (k.measured->generated) out += fmt::format(" ({:.3g} us as generated)", *k.measured->generated);
   }
+  if (k.measured && k.measured->least)
+    out += fmt::format(", {} of the roofline", percentText(*k.measured->least / k.measured->kernel));
   if (!k.choice.isEmpty())
     out += !k.choice.isEdited() ? ", scheduled by hand" : k.choice.source.empty() ? ", edited loops" : ", edited C++";
   const std::string scope = k.modules.empty() ? "" : k.modules.front();
@@ -72,13 +75,26 @@ std::string launchLines(const GeneratedKernel& k, workbench::CodeForm form) {
   return out;
 }
 
-/// 90 of "9.0" or "90"; 0 of what is none.
+/// "#   tried: lanes i1: 3.2 us" of each schedule.
+std::string triedLines(const GeneratedKernel& k, workbench::CodeForm form) {
+  std::string out;
+  for (const workbench::TriedSchedule& t : k.tried) {
+    std::string choices = codegen::printSchedule(t.schedule);
+    std::replace(choices.begin(), choices.end(), '\n', ',');
+    choices.pop_back();
+    out += fmt::format("{}   tried: {}: {:.3g} us\n", form >= workbench::CodeForm::Cpp ? "//" : "#", choices,
+                       t.microseconds);
+  }
+  return out;
+}
+
+/// 90 of "9.0" or "90"; 0 of what is none that the generated code runs on.
 int capabilityOf(const std::string& text) {
   const std::string digits =
       text.size() > 2 && text[text.size() - 2] == '.' ? text.substr(0, text.size() - 2) + text.back() : text;
   int n = 0;
   const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), n);
-  return read.ec == std::errc() && read.ptr == digits.data() + digits.size() && n >= 75 && n < 200 ? n : 0;
+  return read.ec == std::errc() && read.ptr == digits.data() + digits.size() && n >= 80 && n < 200 ? n : 0;
 }
 
 /// "aten.linear.default: …" once for each operator and reason, with how often.
@@ -105,7 +121,7 @@ std::string textOf(const CodeReport& report, bool isWhole) {
   std::string out;
   size_t index = 0;
   for (const GeneratedKernel& k : report.kernels) {
-    out += heading(index++, k, report.form) + launchLines(k, report.form);
+    out += heading(index++, k, report.form) + launchLines(k, report.form) + triedLines(k, report.form);
     // That there is no compiler or disassembler here says nothing of how the kernel runs.
     const char* none = report.form >= workbench::CodeForm::Ptx ? "// no text" : "# runs as ATen operators";
     out += k.problem.empty() ? k.text : fmt::format("{}: {}\n", none, k.problem);
@@ -130,13 +146,16 @@ Status code(const CodeFlags& o) {
         "--kernel, --only, --apart, --gpu, --capability, --usage, --fusion, --write-fusion and --measure go with --as "
         "groups, loops, cpp, cuda, ptx or sass",
         {}};
+  if (o.trySchedules && !o.measure) return Error{ErrorKind::Usage, "--try-schedules goes with --measure", {}};
   const bool isOfGpu = form >= workbench::CodeForm::Cuda;
   if (o.usage && !isOfGpu)
     return Error{ErrorKind::Usage, "--usage is of kernels on a GPU: it goes with --as cuda, ptx or sass", {}};
   const int capability = o.capability.empty() ? 0 : capabilityOf(o.capability);
   if (!o.capability.empty() && capability == 0)
     return Error{
-        ErrorKind::Usage, "--capability takes a compute capability such as 8.0, 8.9 or 9.0, not " + o.capability, {}};
+        ErrorKind::Usage,
+        "--capability takes a compute capability of 8.0 or later, such as 8.0, 8.9 or 9.0, not " + o.capability,
+        {}};
   workbench::CodeRequest request{.form = form.value_or(workbench::CodeForm::Groups),
                                  .kernel = o.kernel,
                                  .fusion = {.only = o.only, .apart = o.apart},
@@ -159,8 +178,8 @@ Status code(const CodeFlags& o) {
   if (o.measure) {
     auto inputs = modelInputs(shown->graph, o, console);
     if (!inputs) return inputs.error();
-    if (Status s =
-            workbench::measureKernels(shown->graph, request.fusion, *inputs, semantics(), *report, console.job());
+    if (Status s = workbench::measureKernels(shown->graph, request.fusion, *inputs, semantics(), *report, console.job(),
+                                             o.trySchedules);
         !s)
       return s;
   }
@@ -207,7 +226,10 @@ void addCode(CLI::App& app, Run& run) {
                 "Write the groups to this file: changed by hand, it is what --fusion takes")
       ->type_name("FILE.json");
   c->add_flag("--measure", o->measure,
-              "Time each kernel beside its operators, in runs of the model; nothing is verified");
+              "Time each kernel beside its operators, in runs of the model, and beside the least time that this "
+              "machine's memory and arithmetic allow; nothing is verified");
+  c->add_flag("--try-schedules", o->trySchedules,
+              "With --measure: time other schedules of each kernel, too, for a plan (--fusion)");
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return code(*o); }; });
 }

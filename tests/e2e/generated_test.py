@@ -139,6 +139,7 @@ class Generated(TestCase):
         for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops, cpp, cuda, ptx or sass"),
                                          (("--as", "loops", "--usage"), 2, "--usage is of kernels on a GPU"),
                                          (("--as", "ptx", "--capability", "9.0.0"), 2, "such as 8.0, 8.9 or 9.0"),
+                                         (("--as", "ptx", "--capability", "7.5"), 2, "8.0 or later"),
                                          (("--kernel", "0"), 2, "go with --as"),
                                          (("--as", "loops", "--kernel", "no_such"), 3, "there is no kernel no_such")):
             run = graft("code", model, "--inputs", given, *arguments)
