@@ -47,7 +47,15 @@ FAMILIES = {
         "afmoe ernie4_5_moe flex_olmo glm4_moe gpt_oss granitemoe granitemoeshared hunyuan_v1_moe llama4_text minimax_m2 mixtral "
         "olmoe phimoe qwen2_moe qwen3_moe solar_open "
         # states instead of attention, and both
-        "bamba falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 mamba minimax olmo_hybrid qwen3_next recurrent_gemma rwkv xlstm").split(),
+        "bamba falcon_h1 falcon_mamba granitemoehybrid jamba lfm2 mamba minimax olmo_hybrid qwen3_next recurrent_gemma rwkv xlstm "
+        # of every kind: whatever else builds from small numbers alone
+        "aria_text bailing_hybrid beam big_bird cohere2_moe cpmant deepseek_v4 embedding_gemma2 embedding_gemma2_text evolla "
+        "exaone_moe fastspeech2_conformer fastspeech2_conformer_with_hifigan flint gemma4_unified gemma4_unified_text gpt-sw3 "
+        "granite_docling_text granite_swa granitemoe_swa higgs_audio_v2 hrm_text hy_v3 hy_v4 inkling2_text inkling_text internlm3 "
+        "iquestcoder jetmoe kimi_linear kolibri1 kosmos-2.5 laguna lfm3 llama4 markuplm mellum mimo_v2_flash minimax_m3_vl "
+        "minimax_m3_vl_text ministral3 mllama molmo2_text muse_glimmer_text muse_spark_text nemotron_h neomme "
+        "openai_privacy_filter phi4_multimodal qwen3_5_moe_text qwen3_5_text qwen3_vl qwen3_vl_moe qwen3_vl_moe_text "
+        "qwen3_vl_text qwen4_exp_text roc_bert sam3_lite_text_text_model tipsv2 tipsv2_text_model ultrabert unlimited_ocr").split(),
         ("mamba2", dict(num_heads=8, head_dim=16, n_groups=1, expand=2)),
         ("deepseek_v2", LATENT), ("deepseek_v3", LATENT), ("minicpm3", LATENT),
         ("gpt_neo", dict(attention_types=[[["global", "local"], 1]])),
@@ -57,12 +65,14 @@ FAMILIES = {
         ("reformer", dict(axial_pos_embds=False, attn_layers=["local", "local"], local_attn_chunk_length=4)),
     ],
     "texts": [*"bart blenderbot blenderbot-small led longt5 m2m_100 marian mbart mt5 mvp nllb-moe pegasus pegasus_x plbart prophetnet "
-               "switch_transformers t5 umt5".split(),
+               "switch_transformers t5 t5gemma umt5".split(),
               ("fsmt", dict(src_vocab_size=100, tgt_vocab_size=100)),
               ("bigbird_pegasus", dict(attention_type="original_full"))],
     "pixels": [*"aimv2_vision_model beit chinese_clip_vision_model clip_vision_model data2vec-vision deit dinov2 dinov2_with_registers "
                 "dinov3_vit dpt idefics3_vision ijepa internvl_vision mlcd_vision_model mobilenet_v1 mobilenet_v2 pixio pixtral radio sam3_vit_model "
-                "sam_vision_model siglip_vision_model swiftformer textnet vit vit_msn vitdet".split(),
+                "sam_vision_model siglip_vision_model swiftformer textnet vit vit_msn vitdet dinov3_convnext granite_docling_vision hgnet_v2 "
+                "mlcd pp_ocrv5_server_rec pp_ocrv6_small_rec pp_ocrv6_tiny_rec qianfan_ocr_vision sam2_vision_model "
+                "sam_hq_vision_model sapiens2 smolvlm_vision tipsv2_vision_model".split(),
                ("bit", dict(STAGES, num_groups=8)), ("yolos", dict(image_size=[64, 64], num_detection_tokens=5)), ("resnet", STAGES), ("regnet", dict(STAGES, groups_width=8)),
                ("convnext", dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], patch_size=4)),
                ("convnextv2", dict(hidden_sizes=[16, 32, 48, 64], depths=[1, 1, 1, 1], patch_size=4)),
@@ -79,11 +89,12 @@ FAMILIES = {
                ("detr", BACKBONE), ("conditional_detr", BACKBONE), ("table-transformer", BACKBONE),
                ("dab-detr", BACKBONE), ("deformable_detr", BACKBONE)],
     "pictures and texts": ["align", "altclip", "blip", "bridgetower", "chinese_clip", "clip", "clipseg", "flava", "git", "metaclip_2",
-                           "siglip", "siglip2", "vilt", "xclip"],
+                           "siglip", "siglip2", "vilt", "xclip", "aimv2", "groupvit", "owlv2", "owlvit"],
     "sound": [("wav2vec2", SPEECH), ("hubert", SPEECH), ("wavlm", SPEECH), ("unispeech", SPEECH), ("unispeech-sat", SPEECH),
               ("data2vec-audio", SPEECH), ("wav2vec2-conformer", SPEECH), ("sew", dict(SPEECH, conv_dim=(32,) * 13)),
               ("sew-d", dict(SPEECH, conv_dim=(32,) * 13))],
-    "channel of sound": [("encodec", dict(hidden_size=32, num_filters=4, codebook_size=32, num_lstm_layers=1))],
+    "channel of sound": [("encodec", dict(hidden_size=32, num_filters=4, codebook_size=32, num_lstm_layers=1)),
+                         "mimi_encoder", "pe_audio_encoder", "pocket_tts_audio_tokenizer_encoder"],
     "mel": [("audio-spectrogram-transformer", dict(max_length=100, num_mel_bins=80))],
     "features": ["voxtral_realtime_encoder", "glmasr_encoder"],
     "features and texts": [("whisper", dict(max_source_positions=50, max_target_positions=32, decoder_start_token_id=1))],

@@ -319,9 +319,9 @@ class Sweep:
             return self.kept(("fails", why), path, given, wanted)
         differences = json.loads(out)["differences"]
         wrong = [d for d in differences if not d["passed"]]
-        worst = max((d["maxAbs"] for d in differences), default=0)
         if wrong:
             return self.kept(("differs", f"output {wrong[0]['name']}: {wrong[0]['why']}"), path, given, wanted)
+        worst = max((d["maxAbs"] for d in differences), default=0)
         return self.kept(("near", f"{worst:.1e}"), path, given, wanted) if worst else ("bitwise", "")
 
     def kept(self, result, *files):
