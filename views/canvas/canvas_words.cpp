@@ -58,20 +58,19 @@ void ScenePainter::landmarks(const QTransform& place) {
     if (r.height() < high) continue;
     // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
     const double header = M::header * look_.scale, top = r.top() + 1 - std::max(0.0, line - header - 1);
-    double counted = 0;
-    if (boxes[i].repeat > 1) {
-      const QString count = QStringLiteral("×%1").arg(boxes[i].repeat);
-      smallBadge(count, r.right() - 2, top + line / 2, pal_.hue(BoxKind::Module), words);
-      counted = words.width(count) + 10;
-    }
-    // The name of a narrow one may stand out of it where nothing else is named.
-    const double room = std::max(r.width() - 2 * gap, counted > 0 ? 0.0 : std::min(wide, 2 * r.height())) - counted;
+    const QString count = boxes[i].repeat > 1 ? QStringLiteral("×%1").arg(boxes[i].repeat) : QString();
+    const double counted = count.isEmpty() ? 0 : words.width(count) + 10;
+    // The name of a narrow one, and the count behind it, may stand out of it where nothing else is named.
+    const double room = std::max(r.width() - 2 * gap - counted, std::min(wide, 2 * r.height()));
     const QString text = words.fitted(toQt(boxes[i].title), room);
-    if (text.isEmpty()) continue;
     const QRectF at(r.left() + gap, top, words.width(text) + 4, line);
-    const auto hits = [&](const QRectF& t) { return t.intersects(at); };
-    if (std::any_of(taken.begin(), taken.end(), hits)) continue;
-    taken.push_back(at);
+    const double end = std::max(r.right() - 2, at.right() + counted);
+    const QRectF whole = end > r.right() - 2 ? at.adjusted(0, 0, counted, 0) : at;
+    const auto hits = [&](const QRectF& t) { return t.intersects(whole); };
+    const bool isFree = !text.isEmpty() && std::none_of(taken.begin(), taken.end(), hits);
+    if (counted > 0) smallBadge(count, isFree ? end : r.right() - 2, top + line / 2, pal_.hue(BoxKind::Module), words);
+    if (!isFree) continue;
+    taken.push_back(whole);
     QColor back = toQt(pal_.container(scene_.depth[i]));
     back.setAlpha(225);
     p_.setPen(Qt::NoPen);
@@ -84,7 +83,7 @@ void ScenePainter::landmarks(const QTransform& place) {
 
 void ScenePainter::smallBox(size_t i, const QRectF& r) {
   constexpr double leastHeight = 5.5, gap = 5;
-  const double padding = r.width() < 30 ? 0.5 : 2;
+  const double padding = std::clamp((r.width() - 14) / 10, 0.5, 4.0);
   const Box& box = scene_.view.boxes[i];
   const Shade shade = shadeOf(i);
   const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
@@ -95,7 +94,7 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   if (box.repeat > 1 && r.height() >= leastHeight) {
     const QString count = QStringLiteral("×%1").arg(box.repeat);
     const double width = small.width(count) + 8;
-    const bool fits = right - left - width >= 24;
+    const bool fits = r.width() - width >= 28;
     const double end = fits ? r.right() - 2 : r.right() + width - 4;
     smallBadge(count, end, fits ? middleOfTitle(box, r) : r.center().y(), pal_.hue(BoxKind::Module), small);
     if (fits) right = end - width - 2;

@@ -48,7 +48,7 @@ Rect labelRect(const VisibleGraph& graph, const EdgeLabel& label) {
 }
 
 void clearLabels(const VisibleGraph& graph, Layout& layout) {
-  constexpr double beside = 5, above = 4, below = 11;
+  constexpr double beside = 5, above = 4;
   Taken taken;
   for (size_t i = 0; i < graph.boxes.size(); ++i)
     if (!graph.boxes[i].open) taken.add(layout.boxes[i]);
@@ -60,7 +60,7 @@ void clearLabels(const VisibleGraph& graph, Layout& layout) {
       if (layout.flow == Flow::Down)
         label.at.x = label.at.x < way.x ? way.x + beside : way.x - beside - r.width;
       else
-        label.at.y = label.at.y < way.y ? way.y + below : way.y - above;
+        label.at.y = layout.boxes[static_cast<size_t>(graph.edges[static_cast<size_t>(label.edge)].from)].y - above;
       r = labelRect(graph, label);
       if (!taken.isFree(r)) continue;
     }

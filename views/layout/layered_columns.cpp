@@ -9,7 +9,6 @@
 namespace graft {
 namespace {
 
-constexpr double slim = 3.5;         // times as slim as wanted: what is wider stays whole
 constexpr size_t mostOverACut = 12;  // values: with more of them, nobody could follow the turns
 constexpr double turn = 44;          // room for turns at head and foot
 constexpr double way = 10, gutter = 24;
@@ -23,9 +22,10 @@ struct Column {
 
 }  // namespace
 
-void Level::breakIntoColumns(double wanted, double low) {
+void Level::breakIntoColumns(const Options& options) {
+  const double wanted = options.shape;
   const int layers = static_cast<int>(layers_.size());
-  if (height < low || height * wanted < slim * width || layers < 4) return;
+  if (height < options.low || height * wanted < options.slim * width || layers < 4) return;
   const double wish = std::sqrt(wanted * height / (width + 2 * gutter));
   const double most = height / std::max(2.0, std::round(wish));
   // What crosses the boundary below each layer.
@@ -81,7 +81,7 @@ void Level::breakIntoColumns(double wanted, double low) {
     for (int l = column.first; l <= column.last; ++l) {
       columnOf[static_cast<size_t>(l)] = c;
       for (int i : layers_[static_cast<size_t>(l)]) {
-        const double a = items[i].x - items[i].width / 2, b = items[i].x + items[i].width / 2;
+        const double a = items[i].x - items[i].width / 2, b = items[i].right();
         column.left = isFirst ? a : std::min(column.left, a);
         column.right = isFirst ? b : std::max(column.right, b);
         isFirst = false;

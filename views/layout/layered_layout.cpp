@@ -1,6 +1,8 @@
 // The layered layout of nested containers: each container is a level of its own, laid out from the inside out, with
 // ports where edges pass through its border. An edge is the chain of its pieces in all the levels it crosses.
 #include <algorithm>
+#include <array>
+#include <string_view>
 #include <unordered_map>
 
 #include "views/layout/edge_labels.h"
@@ -11,10 +13,16 @@
 namespace graft {
 namespace {
 
+/// When levels go on in columns.
+struct Wrapping {
+  double low = 1;     ///< how long a level is at least, in the flow's usual length
+  double slim = 3.5;  ///< `Level::Options::slim`
+};
+
 class Nested {
  public:
-  Nested(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel)
-      : graph_(graph), options_(options), cancel_(cancel), containers_(graph.boxes.size() + 1) {}
+  Nested(const VisibleGraph& graph, const LayoutOptions& options, const Wrapping& wrapping, const CancelToken& cancel)
+      : graph_(graph), options_(options), wrapping_(wrapping), cancel_(cancel), containers_(graph.boxes.size() + 1) {}
 
   Result<Layout> run() {
     if (Status s = place(); !s) return s.error();
@@ -50,6 +58,7 @@ class Nested {
     for (size_t i = 0; i < graph_.boxes.size(); ++i)
       if (graph_.boxes[i].parent < 0 || graph_.boxes[graph_.boxes[i].parent].open) addBox(static_cast<int>(i));
     pieces_.resize(graph_.edges.size());
+    labelsOf_.resize(graph_.boxes.size());
     planEdges();
     for (size_t i = graph_.boxes.size(); i-- > 0;) {  // containers come before their children
       if (!graph_.boxes[i].open) continue;
@@ -74,10 +83,12 @@ class Nested {
 
   Container& at(int box) { return containers_[box + 1]; }
   bool isDown() const { return options_.flow == Flow::Down; }
+  /// In the container's level.
+  LevelItem& itemOf(int box) { return at(graph_.boxes[box].parent).level.items[itemOf_[box]]; }
 
   void addBox(int i) {
     const Box& box = graph_.boxes[i];
-    Rect size = box.open ? Rect{} : boxSize(box);
+    Rect size = box.open ? Rect{} : boxSize(box, options_.flow);
     itemOf_[i] = isDown() ? at(box.parent).level.addItem(size.width, size.height)
                           : at(box.parent).level.addItem(size.height, size.width);
   }
@@ -121,32 +132,49 @@ class Nested {
       }
       pieces_[e].push_back({common, edgeIn(common, itemOf_[from], itemOf_[to], value)});
       pieces_[e].insert(pieces_[e].end(), inner.rbegin(), inner.rend());
-      // Lines that run down have their labels beside them; along others they need room.
-      if (!isDown() && options_.labels && !edge.label.empty()) {
-        constexpr double ends = 22, most = 150;
-        LevelEdge& first = at(pieces_[e].front().container).level.edges[pieces_[e].front().edge];
-        first.labelLength = std::min(most, textWidth(edge.label, Metrics::labelSize) + ends);
-      }
+      if (!isDown() && options_.labels && !edge.label.empty()) makeRoomForLabel(e);
     }
   }
+
+  /// Lines that run down have their labels beside them. Of those that run to the right, they stand below the boxes that
+  /// they come from.
+  void makeRoomForLabel(size_t e) {
+    constexpr double first = 13, line = Metrics::labelSize + 2, ends = 26;
+    constexpr size_t most = 3;
+    const VisibleEdge& edge = graph_.edges[e];
+    LevelItem& item = itemOf(edge.from);
+    if (graph_.boxes[edge.from].open) return;
+    auto& labels = labelsOf_[edge.from];
+    if (labels.size() == most || std::find(labels.begin(), labels.end(), edge.label) != labels.end()) return;
+    item.after += labels.empty() ? first + shadowOf(edge.from) : line;
+    labels.push_back(edge.label);
+    LevelEdge& start = at(pieces_[e].front().container).level.edges[pieces_[e].front().edge];
+    const double width = textWidth(edge.label, Metrics::labelSize);
+    if (width > item.height) start.labelLength = width - item.height + ends;
+  }
+
+  /// How far the sheets below a box that stands for several stick out.
+  double shadowOf(int box) const { return graph_.boxes[box].repeat > 1 ? 5 : 0; }
 
   /// All children are done: places the level and tells the level above how large this is and where its ports are.
   void finish(int box) {
     Container& c = at(box);
     for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
       if (graph_.boxes[child].open) fixPorts(c.level, itemOf_[child], at(child));
-    constexpr double shape = 1.4, low = 2000, shortest = 5000;  // boxes are wider than high
+    constexpr double shape = 1.4, low = 2000, shortest = 3000;  // boxes are wider than high
     c.level.place({.labels = options_.labels,
                    .columns = options_.columns,
                    .shape = isDown() ? shape : 1 / shape,
-                   .low = isDown() ? low : shortest});
+                   .low = wrapping_.low * (isDown() ? low : shortest),
+                   .slim = wrapping_.slim});
     const double margin = Metrics::margin, header = box < 0 ? margin : Metrics::header + 4;
     c.left = isDown() ? margin : header;
     c.top = isDown() ? header : margin;
     if (box < 0) return;
     Box asClosed = graph_.boxes[box];
     asClosed.detail.clear();
-    const double titleWidth = boxSize(asClosed).width;
+    const double bold = 0.12 * textWidth(asClosed.title, Metrics::titleSize);  // wider than other titles
+    const double titleWidth = boxSize(asClosed).width + bold;
     LevelItem& item = at(graph_.boxes[box].parent).level.items[itemOf_[box]];
     item.width = c.left + c.level.width + margin;
     item.height = c.top + c.level.height + (c.outPorts.empty() ? margin : 2);
@@ -207,7 +235,8 @@ class Nested {
       }
       if (!stops.empty() && !isFar && !graph_.edges[e].label.empty() && options_.labels &&
           labelled.try_emplace(graph_.edges[e].value.index, 1).second)
-        addLabel(layout, static_cast<int>(e), labelAt(graph_.edges[e], stops));
+        addLabel(layout, static_cast<int>(e),
+                 isDown() ? labelAt(graph_.edges[e], stops) : labelBelow(layout, graph_.edges[e]));
       layout.edges[e] = smoothPath(stops);
       if (!isDown())
         for (Point& p : layout.edges[e].points) std::swap(p.x, p.y);
@@ -235,30 +264,59 @@ class Nested {
   Point labelAt(const VisibleEdge& edge, const std::vector<Point>& stops) const {
     double width = textWidth(edge.label, Metrics::labelSize), bend = 0;
     for (size_t i = 1; i < stops.size() && bend == 0; ++i) bend = stops[i].x - stops[0].x;
-    double shadow = graph_.boxes[edge.from].repeat > 1 ? 5 : 0;
-    if (!isDown()) return {stops[0].y + 7 + shadow, bend < -3 ? stops[0].x + 11 : stops[0].x - 4};
-    return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, stops[0].y + 12 + shadow};
+    return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, stops[0].y + 12 + shadowOf(edge.from)};
+  }
+
+  /// Near the end where the edge leaves; what is wider than the box sticks out there.
+  Point labelBelow(const Layout& layout, const VisibleEdge& edge) const {
+    const Rect& box = layout.boxes[edge.from];
+    const double width = textWidth(edge.label, Metrics::labelSize);
+    return {std::max(box.x + 2, box.right() - 2 - width), box.bottom() + 11 + shadowOf(edge.from)};
   }
 
   const VisibleGraph& graph_;
   const LayoutOptions& options_;
+  const Wrapping wrapping_;
   const CancelToken& cancel_;
   std::vector<Container> containers_;  ///< by box + 1
   std::vector<int> itemOf_;            ///< by box: its item in its container's level
   std::vector<std::vector<Piece>> pieces_;
+  std::vector<std::vector<std::string_view>> labelsOf_;  ///< by box: those that have room below it
 };
+
+/// In a pane of the usual shape.
+double scaleAtFit(const Layout& layout) {
+  constexpr double paneWidth = 1100, paneHeight = 760;
+  return std::min(paneWidth / layout.width, paneHeight / layout.height);
+}
 
 }  // namespace
 
 Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const CancelToken& cancel) {
   const LayoutOptions options{.columns = false};
-  Nested nested(graph, options, cancel);
+  Nested nested(graph, options, {}, cancel);
   if (Status s = nested.place(); !s) return s.error();
   return nested.plans();
 }
 
 Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
-  return Nested(graph, options, cancel).run();
+  // Of its size: there, most boxes have words. One row in a high pane looks lost, however short it is.
+  const double shown = options.flow == Flow::Down ? 0.3 : 0.6;
+  constexpr double better = 1.1;
+  constexpr size_t most = 1000;  // boxes: more than one try of more would be felt
+  static constexpr std::array<Wrapping, 4> others{{{1, 2}, {2.0 / 3, 3.5}, {8.0 / 3, 3.5}, {0.4, 2.5}}};
+  Result<Layout> best = Nested(graph, options, {}, cancel).run();
+  if (!options.columns || graph.boxes.size() > most || !best) return best;
+  double scale = scaleAtFit(*best);
+  for (const Wrapping& other : others) {
+    if (scale >= shown) break;
+    Result<Layout> tried = Nested(graph, options, other, cancel).run();
+    if (!tried) return tried;
+    if (scaleAtFit(*tried) < better * scale) continue;
+    scale = scaleAtFit(*tried);
+    best = std::move(tried);
+  }
+  return best;
 }
 
 }  // namespace graft

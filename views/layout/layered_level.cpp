@@ -32,7 +32,7 @@ void Level::place(const Options& options) {
   assignY(options.labels);
   attach();
   route();
-  if (options.columns) breakIntoColumns(options.shape, options.low);
+  if (options.columns) breakIntoColumns(options);
 }
 
 /// Depth-first from each item in order; an edge back onto the path is turned round for the layering.

@@ -21,7 +21,9 @@ namespace graft {
 struct LevelItem {
   enum class Kind : uint8_t { Box, InPort, OutPort, Dummy } kind = Kind::Box;
   double width = 0, height = 0;
+  double after = 0;     ///< free room on its right, for labels
   double x = 0, y = 0;  ///< the centre's x, the top's y
+  double right() const { return x + width / 2 + after; }
   int layer = 0;
   int position = 0;  ///< in its layer
 };
@@ -54,6 +56,7 @@ class Level {
     bool columns = false;  ///< what is much taller than wide goes on in another column
     double shape = 1.4;    ///< the width in heights that columns aim at
     double low = 2000;     ///< pixels: what is lower stays whole
+    double slim = 3.5;     ///< times as slim as wanted: what is wider stays whole
   };
   void place(const Options& options);
   // What `place` decided, for plans of levels
@@ -86,7 +89,7 @@ class Level {
   void attach();
   void spread(std::vector<int>& list, int item, bool atTop);
   void route();
-  void breakIntoColumns(double shape, double low);
+  void breakIntoColumns(const Options& options);
 
   size_t boxCount_ = 0;         ///< items before the dummies
   std::vector<char> reversed_;  ///< by edge

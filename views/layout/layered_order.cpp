@@ -124,7 +124,7 @@ uint64_t Level::countCrossings() const {
 
 double Level::separation(int a, int b) const {
   bool dummies = items[a].kind != LevelItem::Kind::Box || items[b].kind != LevelItem::Kind::Box;
-  return (items[a].width + items[b].width) / 2 + (dummies ? 14 : 28);
+  return (items[a].width + items[b].width) / 2 + items[a].after + (dummies ? 14 : 28);
 }
 
 /// Between its neighbours in the layer.
@@ -239,7 +239,7 @@ void Level::assignX() {
   bool first = true;
   for (const LevelItem& item : items) {
     left = first ? item.x - item.width / 2 : std::min(left, item.x - item.width / 2);
-    right = first ? item.x + item.width / 2 : std::max(right, item.x + item.width / 2);
+    right = first ? item.right() : std::max(right, item.right());
     first = false;
   }
   for (LevelItem& item : items) item.x -= left;

@@ -48,7 +48,8 @@ void Level::findThreads() {
 
 /// Which items are on the spine, and their x: on one line, where what flows in comes straight down. A few wide
 /// containers, those in columns, give their results elsewhere than they take in what they are given: the spine goes on
-/// from there. Equal blocks that do so a little stand one below the other all the same.
+/// from there. Equal blocks that do so a little stand one below the other all the same, but what follows the last of
+/// them, the model's output for instance, stands below what it comes from.
 std::pair<std::vector<char>, std::vector<double>> Level::placeSpine() const {
   std::vector<char> onSpine(items.size(), 0);
   std::vector<double> x(items.size(), 0);
@@ -57,11 +58,15 @@ std::pair<std::vector<char>, std::vector<double>> Level::placeSpine() const {
   constexpr double farAside = 0.45;  // of the width
   constexpr int few = 2;
   std::vector<double> shift(spine.size(), 0);  // of the line below each
+  size_t last = 0;
+  double atLast = 0;
   for (size_t i = 0; i + 1 < spine.size(); ++i) {
     const double aside = segmentOffset(spine[i], spine[i + 1]) - anchor_[spine[i]];
+    if (std::abs(aside) > 1) last = i, atLast = aside;
     if (std::abs(aside) > farAside * items[spine[i]].width) shift[i] = aside;
   }
   if (std::count_if(shift.begin(), shift.end(), [](double s) { return s != 0; }) > few) shift.assign(spine.size(), 0);
+  shift[last] = atLast;
   double line = 0;
   for (size_t i = 0; i < spine.size(); ++i) {
     onSpine[spine[i]] = 1;

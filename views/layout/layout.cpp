@@ -5,15 +5,19 @@
 
 namespace graft {
 
-Rect boxSize(const Box& box) {
+Rect boxSize(const Box& box, Flow flow) {
   using M = Metrics;
+  constexpr double mostDetail = 130;  // to the right
+  const bool isDown = flow == Flow::Down;
   double first = textWidth(box.title, M::titleSize) * 1.04;
-  if (!box.name.empty() && box.name != box.title) first += 8 + textWidth(box.name, M::nameSize) * 1.04;
+  if (isDown && !box.name.empty() && box.name != box.title) first += 8 + textWidth(box.name, M::nameSize) * 1.04;
   if (box.repeat > 1) first += 34;
   if (box.kind == BoxKind::Module) first += 16;  // the sign that it can be opened
   double second = box.detail.empty() ? 0 : textWidth(box.detail, M::detailSize) * 1.04;
   for (const std::string& chip : box.chips)
     second += (second > 0 ? M::chipGap : 0) + textWidth(chip, M::chipSize) * 1.04 + 2 * M::chipPadding;
+  if (!isDown) second = std::min(second, mostDetail);
+  if (box.kind == BoxKind::Input || box.kind == BoxKind::Output) second += 8;  // their ends are round
   Rect r;
   r.width = std::clamp(std::max(first, second + 2) + 2 * M::padding, 64.0, M::maxWidth);
   r.height = box.detail.empty() && box.chips.empty() ? 28 : 46;

@@ -63,8 +63,9 @@ struct Metrics {
   static constexpr double padding = 10, chipPadding = 5, chipGap = 4, chipHeight = 14, header = 26, margin = 14;
   static constexpr double maxWidth = 300;
 };
-/// The size of a box that is no open container.
-Rect boxSize(const Box&);
+/// The size of a box that is no open container. Where the drawing runs to the right, width is what a row runs out of:
+/// there the name is no part of it, and long details are cut.
+Rect boxSize(const Box&, Flow = Flow::Down);
 
 /// Fails only with Cancelled.
 Result<Layout> layoutGraph(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});

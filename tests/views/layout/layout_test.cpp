@@ -274,6 +274,69 @@ TEST_CASE("a drawing that runs to the right overlaps nothing, joins every edge, 
   checkLayout(random, *layout);
 }
 
+TEST_CASE("a long chain that runs to the right goes on in rows that fill a pane, and has words at fit") {
+  const auto quality = [](Flow flow, const Graph& g) {
+    const VisibleGraph view = makeVisibleGraph(g, {.depth = -1, .foldRepeats = false});
+    const Result<Layout> layout = layoutLayered(view, {.flow = flow});
+    REQUIRE(layout);
+    checkLayout(view, *layout);
+    return test::qualityOf(view, *layout);
+  };
+  for (const int layers : {2, 6}) {
+    const Graph g = test::encoder(layers);
+    const test::LayoutQuality right = quality(Flow::Right, g), down = quality(Flow::Down, g);
+    CHECK(right.width < 3.5 * right.height);
+    CHECK(right.readable > down.readable - 0.25);
+    CHECK(right.fitScale > 0.7 * down.fitScale);
+  }
+}
+
+TEST_CASE("to the right, boxes leave out their names and shapes stand below them") {
+  const VisibleGraph view = makeVisibleGraph(test::encoder(1), {.depth = -1});
+  const int linear = boxNamed(view, "linear");
+  REQUIRE(linear >= 0);
+  CHECK(boxSize(view.boxes[linear], Flow::Right).width < boxSize(view.boxes[linear]).width);
+  const Result<Layout> layout = layoutLayered(view, {.flow = Flow::Right});
+  REQUIRE(layout);
+  size_t below = 0;
+  for (const EdgeLabel& label : layout->labels) {
+    const Rect& from = layout->boxes[static_cast<size_t>(view.edges[static_cast<size_t>(label.edge)].from)];
+    below += label.at.y > from.bottom() && label.at.y < from.bottom() + 45 && label.at.x >= from.x;
+  }
+  CHECK(below > layout->labels.size() * 9 / 10);
+}
+
+TEST_CASE("the output stands where its edge leaves the model's module, not below the input") {
+  for (const Flow flow : {Flow::Down, Flow::Right}) {
+    const VisibleGraph view = makeVisibleGraph(test::encoder(12), {.depth = -1, .foldRepeats = false});
+    const Result<Layout> layout = layoutLayered(view, {.flow = flow});
+    REQUIRE(layout);
+    for (size_t e = 0; e < view.edges.size(); ++e) {
+      const int to = view.edges[e].to;
+      if (view.boxes[static_cast<size_t>(to)].kind != BoxKind::Output) continue;
+      const Rect& box = layout->boxes[static_cast<size_t>(to)];
+      const auto& way = layout->edges[e].points;
+      const Point before = way[way.size() - 4];
+      CHECK(std::abs(flow == Flow::Down ? before.x - box.centerX() : before.y - box.y - box.height / 2) < 1);
+    }
+  }
+}
+
+TEST_CASE("the frame of an open module has room for its name and its count") {
+  const VisibleGraph view = makeVisibleGraph(test::encoder(6), {.depth = -1});
+  for (const Flow flow : {Flow::Down, Flow::Right}) {
+    const Result<Layout> layout = layoutLayered(view, {.flow = flow});
+    REQUIRE(layout);
+    for (size_t i = 0; i < view.boxes.size(); ++i) {
+      const Box& box = view.boxes[i];
+      if (!box.open) continue;
+      constexpr double bold = 1.1, ends = 24, count = 40;
+      const double needs = textWidth(box.title, Metrics::titleSize) * bold + ends + (box.repeat > 1 ? count : 0);
+      CHECK(layout->boxes[i].width >= std::min(needs, Metrics::maxWidth));
+    }
+  }
+}
+
 TEST_CASE("a chain that runs to the right is one horizontal line, and its arrows point there") {
   Graph g;
   ValueId last = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
