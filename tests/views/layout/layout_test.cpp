@@ -7,6 +7,7 @@
 #include "tests/views/support/layout_quality.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/layout/edge_labels.h"
+#include "views/layout/layered_level.h"
 #include "views/layout/layout.h"
 
 using namespace graft;
@@ -293,9 +294,11 @@ TEST_CASE("a long chain that runs to the right goes on in rows that fill a pane,
 
 TEST_CASE("to the right, boxes leave out their names and shapes stand below them") {
   const VisibleGraph view = makeVisibleGraph(test::encoder(1), {.depth = -1});
-  const int linear = boxNamed(view, "linear");
-  REQUIRE(linear >= 0);
-  CHECK(boxSize(view.boxes[linear], Flow::Right).width < boxSize(view.boxes[linear]).width);
+  Box named, nameless;
+  named.title = nameless.title = "softmax";
+  named.name = "softmax_of_the_last_layer";
+  CHECK(boxSize(named).width > boxSize(nameless).width);
+  CHECK(boxSize(named, Flow::Right).width == boxSize(nameless, Flow::Right).width);
   const Result<Layout> layout = layoutLayered(view, {.flow = Flow::Right});
   REQUIRE(layout);
   size_t below = 0;
@@ -314,16 +317,33 @@ TEST_CASE("the output stands where its edge leaves the model's module, not below
     for (size_t e = 0; e < view.edges.size(); ++e) {
       const int to = view.edges[e].to;
       if (view.boxes[static_cast<size_t>(to)].kind != BoxKind::Output) continue;
-      const Rect& box = layout->boxes[static_cast<size_t>(to)];
-      const auto& way = layout->edges[e].points;
-      const Point before = way[way.size() - 4];
-      CHECK(std::abs(flow == Flow::Down ? before.x - box.centerX() : before.y - box.y - box.height / 2) < 1);
+      int outermost = view.edges[e].from;
+      while (view.boxes[static_cast<size_t>(outermost)].parent >= 0)
+        outermost = view.boxes[static_cast<size_t>(outermost)].parent;
+      const Rect &module = layout->boxes[static_cast<size_t>(outermost)], &box = layout->boxes[static_cast<size_t>(to)];
+      for (const Point& p : layout->edges[e].points) {
+        const bool isOutside = flow == Flow::Down ? p.y > module.bottom() - 1 : p.x > module.right() - 1;
+        if (isOutside) CHECK(std::abs(flow == Flow::Down ? p.x - box.centerX() : p.y - box.y - box.height / 2) < 1);
+      }
     }
   }
 }
 
+TEST_CASE("what follows the last module stands below the place where that gives its result") {
+  Level level;
+  const int input = level.addItem(80, 46), module = level.addItem(400, 300), output = level.addItem(80, 46);
+  level.addEdge({.from = input, .to = module, .net = 1, .toOffset = -100, .toFixed = true});
+  level.addEdge({.from = module, .to = output, .net = 2, .fromOffset = 50, .fromFixed = true});
+  level.place({});
+  const double middle = level.items[static_cast<size_t>(module)].x;
+  CHECK(std::abs(level.items[static_cast<size_t>(input)].x - (middle - 100)) < 0.5);
+  CHECK(std::abs(level.items[static_cast<size_t>(output)].x - (middle + 50)) < 0.5);
+}
+
 TEST_CASE("the frame of an open module has room for its name and its count") {
-  const VisibleGraph view = makeVisibleGraph(test::encoder(6), {.depth = -1});
+  VisibleGraph view = makeVisibleGraph(test::encoder(6), {.depth = -1});
+  for (Box& box : view.boxes)
+    if (box.open) box.title = box.name = "the_name_of_a_long_layer", box.repeat = 2;
   for (const Flow flow : {Flow::Down, Flow::Right}) {
     const Result<Layout> layout = layoutLayered(view, {.flow = flow});
     REQUIRE(layout);
