@@ -332,8 +332,8 @@ TEST_CASE("the output stands where its edge leaves the model's module, not below
 TEST_CASE("what follows the last module stands below the place where that gives its result") {
   Level level;
   const int input = level.addItem(80, 46), module = level.addItem(400, 300), output = level.addItem(80, 46);
-  level.addEdge({.from = input, .to = module, .net = 1, .toOffset = -100, .toFixed = true});
-  level.addEdge({.from = module, .to = output, .net = 2, .fromOffset = 50, .fromFixed = true});
+  level.addEdge({.from = input, .to = module, .net = 1, .toOffset = -100, .toFixed = true, .stops = {}});
+  level.addEdge({.from = module, .to = output, .net = 2, .fromOffset = 50, .fromFixed = true, .stops = {}});
   level.place({});
   const double middle = level.items[static_cast<size_t>(module)].x;
   CHECK(std::abs(level.items[static_cast<size_t>(input)].x - (middle - 100)) < 0.5);
