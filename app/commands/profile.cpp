@@ -41,22 +41,36 @@ std::string shortKernel(const std::string& mangled) {
   return name.size() > most ? name.substr(0, most - 1) + "…" : name;
 }
 
+/// "62 %": the least time for what ran, at the speeds of memory and arithmetic that this machine reaches, as part of
+/// the time that it took; "-" where that is not known.
+std::string shareOfRoofline(double least, double microseconds) {
+  return least > 0 && microseconds > 0 ? percentText(least / microseconds) : "-";
+}
+
 /// Microseconds and calls by name, the longest first.
 template <class NameOf>
 std::string timeTable(const char* heading, const ProfileReport& report, NameOf nameOf) {
-  std::map<std::string, std::pair<double, size_t>> sums;
+  struct Sum {
+    double microseconds = 0, least = 0, timeOfLeast = 0;
+    size_t calls = 0;
+  };
+  std::map<std::string, Sum> sums;
   for (const ProfiledNode& n : report.nodes) {
-    auto& [microseconds, calls] = sums[nameOf(n)];
-    microseconds += n.microseconds;
-    ++calls;
+    Sum& sum = sums[nameOf(n)];
+    sum.microseconds += n.microseconds;
+    ++sum.calls;
+    if (!n.least) continue;
+    sum.least += *n.least;
+    sum.timeOfLeast += n.microseconds;
   }
-  std::vector<std::pair<std::string, std::pair<double, size_t>>> sorted(sums.begin(), sums.end());
+  std::vector<std::pair<std::string, Sum>> sorted(sums.begin(), sums.end());
   std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto& a, const auto& b) { return a.second.first > b.second.first; });
-  std::vector<std::vector<std::string>> rows{{heading, "calls", "us", "share"}};
+                   [](const auto& a, const auto& b) { return a.second.microseconds > b.second.microseconds; });
+  std::vector<std::vector<std::string>> rows{{heading, "calls", "us", "share", "of roofline"}};
   for (const auto& [name, sum] : sorted)
-    rows.push_back({name, std::to_string(sum.second), fmt::format("{:.1f}", sum.first),
-                    fmt::format("{:.1f} %", 100 * sum.first / report.microseconds)});
+    rows.push_back({name, std::to_string(sum.calls), fmt::format("{:.1f}", sum.microseconds),
+                    fmt::format("{:.1f} %", 100 * sum.microseconds / report.microseconds),
+                    shareOfRoofline(sum.least, sum.timeOfLeast)});
   return table(rows);
 }
 
@@ -68,22 +82,28 @@ std::string generatedTable(const ProfileReport& report) {
   if (kernels.empty()) return "";
   std::stable_sort(kernels.begin(), kernels.end(),
                    [](const ProfiledNode* a, const ProfiledNode* b) { return a->microseconds > b->microseconds; });
-  std::vector<std::vector<std::string>> rows{{"generated kernel", "us", "MB", "GB/s", "of memory", "module"}};
+  std::vector<std::vector<std::string>> rows{
+      {"generated kernel", "us", "MB", "GB/s", "Gop/s", "of roofline", "module"}};
   for (const ProfiledNode* n : kernels) {
     const double speed = n->microseconds > 0 ? static_cast<double>(n->bytes) / n->microseconds : 0;
-    rows.push_back({n->generated, fmt::format("{:.1f}", n->microseconds),
-                    n->bytes > 0 ? fmt::format("{:.3f}", static_cast<double>(n->bytes) / 1e6) : "?",
-                    n->bytes > 0 ? fmt::format("{:.1f}", speed / 1e3) : "?",
-                    n->bytes > 0 && report.bandwidth ? percentText(speed / *report.bandwidth) : "-",
-                    n->module.empty() ? "(model)" : n->module});
+    rows.push_back(
+        {n->generated, fmt::format("{:.1f}", n->microseconds),
+         n->bytes > 0 ? fmt::format("{:.3f}", static_cast<double>(n->bytes) / 1e6) : "?",
+         n->bytes > 0 ? fmt::format("{:.1f}", speed / 1e3) : "?",
+         n->operations && n->microseconds > 0 ? fmt::format("{:.1f}", *n->operations / n->microseconds / 1e3) : "-",
+         shareOfRoofline(n->least.value_or(0), n->microseconds), n->module.empty() ? "(model)" : n->module});
   }
-  std::string out = table(rows);
-  if (report.bandwidth)
-    out += fmt::format(
-        "of memory: of the {:.1f} GB/s that copying reaches here, bytes read and written; more than 100 % "
-        "comes from caches\n",
-        *report.bandwidth / 1e3);
-  return out;
+  return table(rows);
+}
+
+/// What "of roofline" counts with.
+std::string rooflineLine(const ProfileReport& report) {
+  if (!report.bandwidth) return "";
+  std::string speeds = fmt::format("{:.1f} GB/s that copying reaches here", *report.bandwidth / 1e3);
+  for (const auto& [type, speed] : report.speeds)
+    speeds += fmt::format(", {:.1f} Gop/s of a large matrix product of {}", speed / 1e3, dtypeShort(type));
+  return "of roofline: the least time for the bytes and the floating-point operations, at " + speeds +
+         ", as part of the time; more than 100 % comes from caches\n";
 }
 
 /// The kernels of a captured graph, by name and how they are launched: who wrote them, what they take of the GPU.
@@ -180,7 +200,8 @@ Status profile(const ProfileFlags& o) {
   if (!model) return model.error();
   auto inputs = modelInputs(model->graph, o, console);
   if (!inputs) return inputs.error();
-  auto report = workbench::profile(*model, *inputs, {*options, o.repetitions, o.timeline}, job);
+  auto report =
+      workbench::profile(*model, *inputs, {*options, o.repetitions, o.timeline, &semantics().operators()}, job);
   if (!report) return report.error();
   if (!report->notCaptured.empty())
     console.note("The model ran operator by operator, not as a CUDA graph: " + report->notCaptured);
@@ -191,6 +212,7 @@ Status profile(const ProfileFlags& o) {
     return n.module.empty() ? "(model)" : shorten(n.module, o.depth);
   }));
   if (const std::string generated = generatedTable(*report); !generated.empty()) console.print(generated);
+  if (const std::string speeds = rooflineLine(*report); !speeds.empty()) console.print(speeds);
   if (const std::string kernels = kernelTable(*report); !kernels.empty()) console.print(kernels);
   if (report->timeline) console.print(laneTable(*report->timeline));
   if (!o.trace.empty()) {
@@ -205,7 +227,9 @@ Status profile(const ProfileFlags& o) {
 }  // namespace
 
 void addProfile(CLI::App& app, Run& run) {
-  auto* c = app.add_subcommand("profile", "Time each operator and each module; with --trace, write a Chrome trace");
+  auto* c = app.add_subcommand("profile",
+                               "Time each operator and each module, beside the least time that this machine allows; "
+                               "with --trace, write a Chrome trace");
   auto o = std::make_shared<ProfileFlags>();
   c->add_option("model", o->model, "The model")->required()->type_name("MODEL");
   c->add_option("--trace", o->trace, "Where to write a Chrome trace")->type_name("T.json");

@@ -43,7 +43,8 @@ json Session::Methods::kernelsJson(const Document& d) const {
       throw RpcError{1, "what is planned for a GPU is measured where the model lies on one"};
     const workbench::VerifyOn on = verifyOn(d);
     if (!on.inputs) throw RpcError{1, on.obstacle};
-    take(workbench::measureKernels(d.graph(), options, *on.inputs, s.semantics_, report, job));
+    take(workbench::measureKernels(d.graph(), options, *on.inputs, s.semantics_, report, job,
+                                   params.value("trySchedules", false)));
   }
   json out = toJson(report);
   out["plan"] = printSteering(d.steering);

@@ -278,6 +278,13 @@ json toJson(const Timeline& t) {
   return {{"us", t.microseconds}, {"how", t.how}, {"lanes", std::move(lanes)}};
 }
 
+/// Operations a microsecond by type: {"f32": 98000.0}.
+static json speedsJson(const std::map<DType, double>& speeds) {
+  json out = json::object();
+  for (const auto& [type, speed] : speeds) out[std::string(dtypeShort(type))] = speed;
+  return out;
+}
+
 json toJson(const ProfileReport& r) {
   json nodes = json::array();
   for (const ProfiledNode& n : r.nodes) {
@@ -293,6 +300,8 @@ json toJson(const ProfileReport& r) {
     }
     if (!n.generated.empty()) row["generated"] = n.generated;
     if (n.bytes > 0) row["bytes"] = n.bytes;
+    if (n.operations) row["operations"] = *n.operations;
+    if (n.least) row["leastUs"] = *n.least;
   }
   json out{{"model", r.model},
            {"device", r.device},
@@ -300,6 +309,7 @@ json toJson(const ProfileReport& r) {
            {"us", r.microseconds},
            {"nodes", std::move(nodes)}};
   if (r.bandwidth) out["bytesPerUs"] = *r.bandwidth;
+  if (!r.speeds.empty()) out["operationsPerUs"] = speedsJson(r.speeds);
   if (r.timeline) out["timeline"] = toJson(*r.timeline);
   if (r.captured)
     out["captured"] = {{"us", r.captured->wholeMicroseconds},
@@ -373,7 +383,11 @@ json toJson(const CodeReport& c) {
       if (!k.isInFile) kernel["operatorsUs"] = k.measured->operators;
       kernel["kernelUs"] = k.measured->kernel;
       if (k.measured->generated) kernel["generatedUs"] = *k.measured->generated;
+      if (k.measured->least) kernel["leastUs"] = *k.measured->least;
     }
+    if (k.operations) kernel["operations"] = *k.operations;
+    for (const TriedSchedule& t : k.tried)
+      kernel["tried"].push_back({{"schedule", codegen::printSchedule(t.schedule)}, {"us", t.microseconds}});
     if (!k.choice.schedule.isDefault()) kernel["schedule"] = codegen::printSchedule(k.choice.schedule);
     if (k.choice.isEdited()) kernel["edited"] = k.choice.source.empty() ? "loops" : "source";
     for (const KernelLaunch& l : k.launches) kernel["launches"].push_back(toJson(l));
@@ -405,6 +419,8 @@ json toJson(const CodeReport& c) {
               {"module", s.module},       {"origin", originName(s.origin)},
               {"bytesRead", s.bytesRead}, {"bytesWritten", s.bytesWritten}};
     if (s.microseconds) call["operatorsUs"] = *s.microseconds;
+    if (s.operations) call["operations"] = *s.operations;
+    if (s.least) call["leastUs"] = *s.least;
     calls.push_back(std::move(call));
   }
   json out{{"as", formName(c.form)},
@@ -418,7 +434,8 @@ json toJson(const CodeReport& c) {
   if (c.measured)
     out["modelUs"] = {{"operators", c.measured->operators},
                       {"kernels", c.measured->kernels},
-                      {"bytesPerMicrosecond", c.measured->bandwidth}};
+                      {"bytesPerMicrosecond", c.measured->bandwidth},
+                      {"operationsPerMicrosecond", speedsJson(c.measured->speeds)}};
   return out;
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "app/workbench/compile/call_origin.h"
-#include "app/workbench/compile/memory_bandwidth.h"
+#include "app/workbench/compile/roofline.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
@@ -62,40 +62,27 @@ std::string kernelName(const Node& n) {
   return program ? std::string(groupName(*program)) : "?";
 }
 
-/// 0 where a dimension is not known.
-size_t tensorBytes(const Type& type) {
-  if (!type.isTensor() || !type.tensorInfo.dtype || !type.tensorInfo.shape) return 0;
-  size_t bytes = dtypeSize(*type.tensorInfo.dtype);
-  for (const Dim& d : *type.tensorInfo.shape) bytes *= d.isStatic() ? static_cast<size_t>(d.size) : 0;
-  return bytes;
-}
-
-/// What the kernel of a node reads and writes, of a graph whose types one run has recorded.
-size_t bytesOf(const Graph& g, const Node& n) {
-  size_t bytes = 0;
-  n.args.front().forEachValue([&](ValueId v) { bytes += tensorBytes(g.value(v).type); });
-  for (const ValueId list : n.outputs)
-    for (const NodeId user : g.value(list).users)
-      for (const ValueId item : g.node(user).outputs) bytes += tensorBytes(g.value(item).type);
-  return bytes;
-}
-
-/// Adds the names of generated kernels, what they move, and what this machine's memory reaches.
-void describeGenerated(ProfileReport& report, const Graph& g, const TensorSet& inputs, const RunOptions& options) {
-  std::map<std::string, const Node*> generated;
-  for (const NodeId id : g.order())
-    if (isGenerated(g.node(id))) generated.emplace(g.node(id).name, &g.node(id));
-  if (generated.empty()) return;
+/// Adds the names of generated kernels, what all nodes move and compute, and the least time for that.
+void describeWork(ProfileReport& report, const Graph& g, const TensorSet& inputs, const ProfileRequest& request) {
+  Roofline roof(report.device, request.options.threads);
+  if (roof.bytesPerMicrosecond() > 0) report.bandwidth = roof.bytesPerMicrosecond();
   Graph typed = g;
-  const bool areKnown = recordTypes(typed, inputs).ok();
+  const bool areKnown = static_cast<bool>(recordTypes(typed, inputs));
   for (ProfiledNode& n : report.nodes) {
-    const auto found = generated.find(n.name);
-    if (found == generated.end()) continue;
-    n.generated = kernelName(*found->second);
-    if (areKnown) n.bytes = bytesOf(typed, typed.node(found->second->id));
+    constexpr OperatorFact notWork = OperatorFact::View | OperatorFact::Structural | OperatorFact::MetadataOnly |
+                                     OperatorFact::Identity | OperatorFact::Dropout;
+    const NodeId id = typed.findNode(n.name);
+    if (!id) continue;
+    const Node& node = typed.node(id);
+    if (isGenerated(node)) n.generated = kernelName(node);
+    if (!areKnown || node.op->is(notWork)) continue;
+    const KernelWork work = workOf(typed, id, request.operators);
+    n.bytes = static_cast<size_t>(work.bytes);
+    n.operations = work.operations;
+    n.least = roof.least(work);
   }
-  const double speed = report.device == "cpu" ? memoryBandwidth(options.threads) : gpuBandwidth(report.device);
-  if (speed > 0) report.bandwidth = speed;
+  for (const auto& [type, speed] : roof.operationsPerMicrosecond())
+    if (speed > 0) report.speeds.emplace(type, speed);
 }
 
 }  // namespace
@@ -148,7 +135,7 @@ Result<ProfileReport> profile(const Model& model, const TensorSet& inputs, const
   if (report.device != "cpu") {
     const Status captured = profileCaptured(report, g, *program, inputs, request.repetitions, job);
     if (captured) {
-      describeGenerated(report, g, inputs, request.options);
+      describeWork(report, g, inputs, request);
       return addTimeline();
     }
     if (captured.error().kind == ErrorKind::Cancelled) return captured.error();
@@ -157,7 +144,7 @@ Result<ProfileReport> profile(const Model& model, const TensorSet& inputs, const
   auto times = timeNodes(*program, inputs, request.repetitions, job);
   if (!times) return times.error();
   for (const NodeTimes& t : *times) add(report, g, t.node, t.microseconds);
-  describeGenerated(report, g, inputs, request.options);
+  describeWork(report, g, inputs, request);
   report.how = fmt::format("sum of medians of {} runs, timed one by one on {}", request.repetitions, report.device);
   return addTimeline();
 }

@@ -4,6 +4,7 @@
 //   p->nodes[0].microseconds, p->captured->wholeMicroseconds
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ struct ProfileRequest {
   RunOptions options;
   int repetitions = 20;  ///< of how many runs the medians are
   bool timeline = false;
+  const OperatorSet* operators = nullptr;  ///< to count what generated kernels compute; null: that is not known
 };
 struct ProfiledNode {
   std::string name, op;
@@ -34,8 +36,10 @@ struct ProfiledNode {
   double microseconds = 0;
   std::vector<CudaRunner::Launch> launches;  ///< of a captured graph
   std::string origin;                        ///< who wrote what it runs: "generated", or as originName() spells it
-  std::string generated;                     ///< of graft::generated: its kernel's name, which its operators give
-  size_t bytes = 0;                          ///< likewise: that it reads and writes
+  std::string generated = {};                ///< of graft::generated: its kernel's name, which its operators give
+  size_t bytes = 0;                          ///< that it reads and writes, each tensor once; 0: not known
+  std::optional<double> operations = {};     ///< floating-point ones, where they are known
+  std::optional<double> least = {};          ///< microseconds, at the speed of memory and arithmetic (roofline.h)
 };
 /// Of a model that ran as a CUDA graph.
 struct CapturedFacts {
@@ -52,9 +56,9 @@ struct ProfileReport {
   std::optional<CapturedFacts> captured;
   std::string notCaptured;  ///< why a GPU ran it operator by operator
   std::string how;          ///< how it was measured, in words
-  /// Where the model calls generated kernels on a CPU: what copying reaches there, in bytes read and written a
-  /// microsecond.
+  /// What copying reaches on the device, in bytes read and written a microsecond.
   std::optional<double> bandwidth;
+  std::map<DType, double> speeds;    ///< by type: operations a microsecond of a large matrix product there
   std::optional<Timeline> timeline;  ///< where it was asked for
 };
 /// On a GPU the nodes of a captured graph, where it can be captured; otherwise operator by operator.

@@ -221,6 +221,23 @@ class Steering(TestCase):
         self.assertGreater(document["kernels"][0]["generatedUs"], 0)
         self.assertTrue(all(d["measuredUs"] > 0 for d in document["decisions"]))
 
+    def test_times_stand_beside_what_the_machine_allows(self):
+        document = self.code("--as", "groups", "--measure")
+        speeds = document["modelUs"]
+        for kernel in document["kernels"]:
+            self.assertGreater(kernel["operations"], 0)
+            least = max(kernel["bytes"] / speeds["bytesPerMicrosecond"], kernel["operations"] / speeds["operationsPerMicrosecond"]["f32"])
+            self.assertAlmostEqual(kernel["leastUs"], least, delta=0.01 * least)
+            self.assertNotIn("tried", kernel)
+
+    def test_schedules_are_tried_and_timed(self):
+        self.fails(2, "code", self.model, "--as", "groups", "--try-schedules", says="--measure")
+        tried = [t for k in self.code("--as", "groups", "--measure", "--try-schedules")["kernels"] for t in k.get("tried", [])]
+        self.assertTrue(tried)
+        for t in tried:
+            self.assertGreater(t["us"], 0)
+            self.assertRegex(t["schedule"], r"^(lanes|registers|transpose) ")
+
 
 if __name__ == "__main__":
     main()

@@ -79,7 +79,7 @@ LAYERS = [
     Layer("matcher/passes", TEXT_CORE + ("core/compile/fusion", "matcher/rule", "matcher/search", "matcher/rewrite")),
     Layer("matcher/lang/syntax", ALL_CORE, libtorch=SOURCES),
     Layer("matcher/lang", ALL_CORE + MATCHER + ("matcher/lang/syntax",), libtorch=SOURCES),
-    Layer("app/workbench", WORKBENCH + ("app/workbench/baselines", "app/workbench/compile/call_origin.h", "app/workbench/compile/memory_bandwidth.h", "core/compile/fusion/group_text.h", "core/compile/fusion/steering.h")),
+    Layer("app/workbench", WORKBENCH + ("app/workbench/baselines", "app/workbench/compile/call_origin.h", "app/workbench/compile/roofline.h", "core/compile/fusion/group_text.h", "core/compile/fusion/steering.h")),
     Layer("app/workbench/baselines", ALL_CORE + ("core/formats",)),
     Layer("app/workbench/batch", ("core/base",)),
     Layer("app/workbench/captured", ("core/base",)),

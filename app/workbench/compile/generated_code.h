@@ -4,6 +4,7 @@
 //   code->kernels[0].text, code->decisions, code->notFused
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,6 +38,14 @@ struct KernelTimes {
   double operators = 0;             ///< of the operators one by one; 0 where the model calls the kernel already
   double kernel = 0;                ///< of the kernel as it is chosen
   std::optional<double> generated;  ///< where something is chosen: of the kernel without that
+  /// As fast as this machine's memory and arithmetic let it be (roofline.h)
+  std::optional<double> least = {};
+};
+
+/// Loops that were timed in place of those that the planner chose.
+struct TriedSchedule {
+  codegen::LoopSchedule schedule;
+  double microseconds = 0;  ///< in a run of the model
 };
 
 /// Characters [begin, end) of a kernel's text, which compute a node or a part of it.
@@ -70,13 +79,15 @@ struct GeneratedKernel {
   std::string product;                 ///< the matrix product that it begins with; "": none
   bool isInFile = false;               ///< the model calls it already: graft::generated
   std::string call;                    ///< then the node that does
-  size_t bytes = 0;                    ///< that it reads and writes
+  size_t bytes = 0;                    ///< that it reads and writes; once it is measured, with the sizes of the run
   size_t bytesWritten = 0;             ///< of these
   size_t bytesApart = 0;               ///< that its operators read and write one by one
   double savedMicroseconds = 0;        ///< predicted
   double microseconds = 0;             ///< that it takes, predicted
   KernelChoice choice;                 ///< what a person has chosen for it
+  std::optional<double> operations;    ///< floating-point ones of one call; known once it is measured
   std::optional<KernelTimes> measured;
+  std::vector<TriedSchedule> tried;    ///< other ways to run its loops, the fastest first; of what was asked to try
   std::vector<KernelLaunch> launches;  ///< for a GPU: what runs one after another
   std::string text;                    ///< in the form asked for
   std::vector<NodeSpan> spans;  ///< of a text that nobody has edited, but groups: in order, apart from each other
@@ -88,7 +99,9 @@ struct SingleCall {
   std::string node, op, module;
   CallOrigin origin = CallOrigin::Aten;
   size_t bytesRead = 0, bytesWritten = 0;  ///< each tensor once, as far as shapes are known
+  std::optional<double> operations;        ///< as of a kernel
   std::optional<double> microseconds;      ///< measured
+  std::optional<double> least;             ///< as of a kernel
 };
 
 /// Of a run of the model, in microseconds, all nodes together.
@@ -96,6 +109,8 @@ struct ModelTimes {
   double operators = 0;  ///< as the model is
   double kernels = 0;    ///< with the kernels in place
   double bandwidth = 0;  ///< bytes read and written a microsecond, as far as copying reaches
+  /// Floating-point operations a microsecond, as far as a large matrix product of a type reaches
+  std::map<DType, double> speeds = {};
 };
 
 struct CodeReport {

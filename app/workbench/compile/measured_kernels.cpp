@@ -1,10 +1,13 @@
 #include "app/workbench/compile/measured_kernels.h"
 
 #include <algorithm>
+#include <list>
 #include <unordered_map>
 
-#include "app/workbench/compile/memory_bandwidth.h"
+#include "app/workbench/compile/roofline.h"
+#include "app/workbench/compile/tried_schedules.h"
 #include "app/workbench/profile.h"
+#include "core/compile/fusion/fusion_nodes.h"
 #include "core/torch/executor.h"
 #include "matcher/passes/passes.h"
 
@@ -91,6 +94,59 @@ std::optional<double> timeOf(const Times& times, const std::vector<std::string>&
   return std::nullopt;
 }
 
+/// What each kernel and call moves and computes with the sizes of these inputs, and the least time for that.
+void addRoofline(const Graph& g, const FusionOptions& options, const TensorSet& inputs, const OperatorSet& operators,
+                 CodeReport& report) {
+  Roofline roof("cpu", 0);
+  report.measured->bandwidth = roof.bytesPerMicrosecond();
+  Graph typed = g;
+  if (!recordTypes(typed, inputs)) return;
+  const std::vector<FusionNode> nodes = fusionNodes(typed, options);
+  const auto bytesOfAll = [&](const std::vector<std::string>& values) {
+    double bytes = 0;
+    for (const std::string& name : values)
+      if (const ValueId v = typed.findValue(name); v && typed.value(v).type.isTensor())
+        bytes += bytesOf(typed.value(v).type);
+    return bytes;
+  };
+  for (GeneratedKernel& k : report.kernels) {
+    KernelWork work;
+    if (k.isInFile) {
+      work = workOf(typed, typed.findNode(k.call), &operators);
+      k.bytes = static_cast<size_t>(work.bytes);
+    } else {
+      k.bytesWritten = static_cast<size_t>(bytesOfAll(k.outputs));
+      k.bytes = static_cast<size_t>(bytesOfAll(k.inputs)) + k.bytesWritten;
+      work.bytes = static_cast<double>(k.bytes);
+      double apart = 0;
+      for (const std::string& name : k.computing) {
+        const NodeId id = typed.findNode(name);
+        const KernelWork own = workOf(typed, id, &operators);
+        if (own.operations) work.operations = work.operations.value_or(0) + *own.operations;
+        work.type = own.type;
+        apart += nodes[id.index].outputBytes;
+        for (const FusionRead& r : nodes[id.index].reads)
+          if (typed.value(r.base).type.isTensor()) apart += bytesOf(typed.value(r.base).type);
+      }
+      k.bytesApart = static_cast<size_t>(apart);
+    }
+    k.operations = work.operations;
+    if (k.measured) k.measured->least = roof.least(work);
+  }
+  for (SingleCall& call : report.calls) {
+    const NodeId id = typed.findNode(call.node);
+    const KernelWork work = workOf(typed, id, &operators);
+    call.bytesWritten = 0;
+    for (const ValueId v : typed.node(id).outputs)
+      if (typed.value(v).type.isTensor()) call.bytesWritten += static_cast<size_t>(bytesOf(typed.value(v).type));
+    call.bytesRead = static_cast<size_t>(work.bytes) - call.bytesWritten;
+    call.operations = work.operations;
+    if (call.microseconds) call.least = roof.least(work);
+  }
+  for (const auto& [type, speed] : roof.operationsPerMicrosecond())
+    if (speed > 0) report.measured->speeds.emplace(type, speed);
+}
+
 Argument namesOf(const std::vector<std::string>& names) {
   std::vector<Argument> items;
   for (const std::string& name : names) items.emplace_back(name);
@@ -120,7 +176,7 @@ Result<Graph> graphWithKernels(const Graph& g, const FusionOptions& options, con
 }
 
 Status measureKernels(const Graph& g, const FusionOptions& options, const TensorSet& inputs, const Semantics& semantics,
-                      CodeReport& report, const Job& job) {
+                      CodeReport& report, const Job& job, bool triesSchedules) {
   Way asItIs{g};
   Result<Way> fused = withKernels(g, options, semantics);
   if (!fused) return fused.error();
@@ -133,13 +189,22 @@ Status measureKernels(const Graph& g, const FusionOptions& options, const Tensor
     if (!way) return way.error();
     ways.push_back(&unchosen.emplace(std::move(*way)));
   }
+  const ScheduleTries tries = triesSchedules ? schedulesToTry(g, options, report, kMostTried) : ScheduleTries();
+  std::list<Way> tried;
+  for (const Steering& steering : tries.steerings) {
+    FusionOptions other = options;
+    other.steering = steering;
+    Result<Way> way = withKernels(g, other, semantics);
+    if (!way) return way.error();
+    ways.push_back(&tried.emplace_back(std::move(*way)));
+  }
   if (Status s = timeInTurns(ways, inputs, job); !s) return s;
   const Times before = asItIs.times(), after = kernelTimes(*fused);
   const std::optional<Times> plain = unchosen ? std::optional(kernelTimes(*unchosen)) : std::nullopt;
   Times standing;  // by node: the kernel that computes it now, or its own
   for (const auto& [node, time] : before) standing[node] = time;
   std::unordered_map<std::string, const GeneratedKernel*> kernelOf;
-  report.measured = {sumOf(before), after.at(""), memoryBandwidth(0)};
+  report.measured = {.operators = sumOf(before), .kernels = after.at("")};
   for (SingleCall& call : report.calls) call.microseconds = timeOf(before, {call.node});
   for (GeneratedKernel& k : report.kernels) {
     const std::optional<double> time = k.isInFile ? timeOf(before, {k.call}) : timeOf(after, k.nodes);
@@ -155,6 +220,17 @@ Status measureKernels(const Graph& g, const FusionOptions& options, const Tensor
         if (const auto at = before.find(node); at != before.end()) measured.operators += at->second;
     }
   }
+  size_t number = 0;
+  for (Way& way : tried) {
+    const Times times = kernelTimes(way);
+    for (const auto& [kernel, schedule] : tries.chosen[number++])
+      if (const auto time = timeOf(times, report.kernels[kernel].nodes))
+        report.kernels[kernel].tried.push_back({schedule, *time});
+  }
+  for (GeneratedKernel& k : report.kernels)
+    std::stable_sort(k.tried.begin(), k.tried.end(),
+                     [](const auto& a, const auto& b) { return a.microseconds < b.microseconds; });
+  addRoofline(g, options, inputs, semantics.operators(), report);
   for (FusionDecision& d : report.decisions) {
     const auto a = kernelOf.find(d.producer), b = kernelOf.find(d.consumer);
     const bool isOne = a != kernelOf.end() && b != kernelOf.end() && a->second == b->second;

@@ -17,9 +17,11 @@ namespace graft::workbench {
 Step fuseStep(const FusionOptions&);
 
 /// Adds what was measured to the report of the same options: to each kernel and each call, and to the decisions.
-/// Nothing is verified. On the CPU.
+/// Nothing is verified. On the CPU. What is measured has the sizes of `inputs`: bytes are counted with them, too.
+/// `triesSchedules`: up to kMostTried other schedules of each kernel are timed as well.
 Status measureKernels(const Graph&, const FusionOptions&, const TensorSet& inputs, const Semantics&, CodeReport&,
-                      const Job& = {});
+                      const Job& = {}, bool triesSchedules = false);
+inline constexpr size_t kMostTried = 5;
 
 /// The graph with the groups of these options in place; nothing is verified.
 Result<Graph> graphWithKernels(const Graph&, const FusionOptions&, const Semantics&);

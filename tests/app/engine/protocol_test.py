@@ -31,7 +31,7 @@ import graft_fx  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
-VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "report", "modelUs", "how", "lanes", "launches", "problem"}
+VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "leastUs", "report", "modelUs", "how", "lanes", "launches", "problem"}
 ANY = "<any>"
 
 
