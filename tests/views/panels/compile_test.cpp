@@ -57,7 +57,7 @@ class CompileTest : public test::WindowFixture {
              qPrintable(kernels()->summary()));
   }
 
-  void measuringFillsTimesAndTheShareOfMemory() {
+  void measuringFillsTimesAndTheShareOfTheRoofline() {
     openCompile();
     kernels()->findChild<QToolButton*>(QStringLiteral("measureKernelsButton"))->click();
     QVERIFY(compilation().isMeasuring());
@@ -66,6 +66,12 @@ class CompileTest : public test::WindowFixture {
     QCOMPARE(row("div_add_softmax")->text(KernelTable::Before), QStringLiteral("13.5 µs"));
     // 3 tensors of 1×4×16×16 floats in 3.5 µs, of 10 kB/µs.
     QCOMPARE(row("div_add_softmax")->text(KernelTable::Share), QStringLiteral("35 %"));
+    QVERIFY(row("div_add_softmax")->toolTip(KernelTable::Share).contains(QStringLiteral("its 512 FLOP take less")));
+    // A product is held by its arithmetic: 12 of 20 µs.
+    QCOMPARE(row("linear")->text(KernelTable::Share), QStringLiteral("60 %"));
+    QVERIFY2(row("linear")->toolTip(KernelTable::Share).contains(QStringLiteral("600 kFLOP at 50 GFLOP/s")),
+             qPrintable(row("linear")->toolTip(KernelTable::Share)));
+    QVERIFY(kernels()->table()->isColumnHidden(KernelTable::Tried));
     QVERIFY(kernels()->summary().contains(QStringLiteral("0.8 ms instead of 1 ms measured")));
     // The timeline has each kernel below the operators that it stands for.
     const auto& lane = kernels()->timeline()->spans(1);
@@ -75,6 +81,27 @@ class CompileTest : public test::WindowFixture {
     // Sorted by time, the longest first.
     kernels()->table()->sortByColumn(KernelTable::Measured, Qt::DescendingOrder);
     QCOMPARE(kernels()->table()->topLevelItem(0)->text(KernelTable::Measured), QStringLiteral("20.0 µs"));
+  }
+
+  void schedulesThatWereTriedAreListedAndOneCanBeTaken() {
+    openCompile();
+    kernels()->findChild<QToolButton*>(QStringLiteral("trySchedulesButton"))->click();
+    QTRY_VERIFY(compilation().plan().isMeasured());
+    QVERIFY(!kernels()->table()->isColumnHidden(KernelTable::Tried));
+    QCOMPARE(row("div_add_softmax")->text(KernelTable::Tried), QStringLiteral("2.50 µs (lanes i1, registers 2)"));
+    QCOMPARE(row("linear")->text(KernelTable::Tried), QStringLiteral("–"));
+    QVERIFY(row("div_add_softmax")
+                ->toolTip(KernelTable::Tried)
+                .contains(QStringLiteral("tried: lanes inner takes 5.00 µs")));
+    QMenu menu;
+    kernels()->table()->fillMenu(menu, QStringLiteral("div_add_softmax"));
+    QCOMPARE(menu.actions().size(), qsizetype{2});
+    menu.actions().first()->trigger();
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    QTRY_COMPARE(row("div_add_softmax")->text(KernelTable::Schedule),
+                 QStringLiteral("lanes i1, registers 2 (4.00 µs as generated)"));
+    compilation().undo();
+    QTRY_VERIFY(isReady() && row("div_add_softmax")->text(KernelTable::Schedule).isEmpty());
   }
 
   void timesHaveTheUnitThatFits() {
@@ -238,7 +265,7 @@ class CompileTest : public test::WindowFixture {
     window_->action(QStringLiteral("planForGpu"))->trigger();
     QTRY_VERIFY(isReady() && !compilation().plan().isForGpu);
     QVERIFY(kernels()->table()->isColumnHidden(KernelTable::Registers));
-    QVERIFY(!kernels()->table()->isColumnHidden(KernelTable::Measured));
+    QVERIFY(!kernels()->table()->isColumnHidden(KernelTable::Predicted));
     QTRY_COMPARE(code()->findChild<QTabBar*>()->currentIndex(), static_cast<int>(CodePanel::Cpp));
   }
 
@@ -278,6 +305,8 @@ class CompileTest : public test::WindowFixture {
     QTreeWidgetItem* between = pair(QStringLiteral("layer_norm → add_3"));
     QVERIFY(between);
     QCOMPARE(between->text(2), QStringLiteral("it would not be faster"));
+    QVERIFY(pairs->tree()->columnWidth(2) >= 260);  // the reason is what the table is for
+    QCOMPARE(between->text(3), QStringLiteral("5.50 µs"));
     pairs->tree()->setCurrentItem(between);
     QCOMPARE(window_->canvas()->litNodes(), (QStringList{QStringLiteral("layer_norm"), QStringLiteral("add_3")}));
     QVERIFY(pairs->fuse()->isEnabled() && !pairs->apart()->isEnabled());

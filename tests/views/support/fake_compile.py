@@ -100,7 +100,7 @@ def describe(graph, nodes, names):
             "microseconds": 2.75, "savedMicroseconds": 2.75 * (len(nodes) - 1), "text": f"generated 1\ngraph {name} {{\n}}\n"}
 
 
-def plan(graph, steering, revision, measure=False, gpu=False):
+def plan(graph, steering, revision, measure=False, gpu=False, tries=False):
     groups, decisions, unapplied = groups_of(graph, steering)
     names, kernels, fused = {}, [], {n for g in groups for n in g}
     for node in graph["nodes"]:
@@ -111,7 +111,10 @@ def plan(graph, steering, revision, measure=False, gpu=False):
     for kernel in kernels:
         entry = next((e for e in entries(steering, "kernels") if e["nodes"] == kernel["nodes"]), None)
         if entry:
-            kernel["edited"] = "source" if "source" in entry else "loops"
+            if "schedule" in entry:
+                kernel["schedule"] = "".join(f"{k} {v}\n" for k, v in entry["schedule"].items())
+            else:
+                kernel["edited"] = "source" if "source" in entry else "loops"
     calls = [{"node": n["name"], "operator": n["op"], "module": graph["modules"][n["module"]]["path"] if n["module"] is not None else "",
               "origin": "library" if base(n) in ("linear", "matmul") else "aten", "bytesRead": 8192, "bytesWritten": 4096}
              for n in graph["nodes"] if n["name"] not in fused and base(n) not in ("transpose", "generated")]
@@ -124,13 +127,19 @@ def plan(graph, steering, revision, measure=False, gpu=False):
             k["kernelUs"] = 3.5
             if not k["isInFile"]:
                 k["operatorsUs"] = 4.5 * len(k["nodes"])
-            if "edited" in k:
+                k["operations"] = 512.0
+            k["leastUs"] = k["bytes"] / BANDWIDTH
+            if tries and not k["isInFile"]:
+                k["tried"] = [{"schedule": "lanes i1\nregisters 2\n", "us": 2.5}, {"schedule": "lanes inner\n", "us": 5.0}]
+            if "edited" in k or "schedule" in k:
                 k["generatedUs"] = 4.0
         for c in calls:
             c["operatorsUs"] = 20.0
+            if c["origin"] == "library":
+                c.update(operations=600000.0, leastUs=12.0)  # more than its bytes take
         for d in decisions:
             d["measuredUs"] = 3.5 if d["isMerged"] else 9.0
-        out["modelUs"] = {"operators": 1000.0, "kernels": 800.0, "bytesPerMicrosecond": BANDWIDTH}
+        out["modelUs"] = {"operators": 1000.0, "kernels": 800.0, "bytesPerMicrosecond": BANDWIDTH, "operationsPerMicrosecond": {"f32": 50000.0}}
     return out
 
 

@@ -562,7 +562,7 @@ class Engine:
                 return fake_compile.usage(graph, steering, d["revision"])
             if params.get("measure") and params.get("gpu"):
                 raise Failure("what is planned for a GPU is measured where the model lies on one")
-            out = fake_compile.plan(graph, steering, d["revision"], params.get("measure", False), params.get("gpu", False))
+            out = fake_compile.plan(graph, steering, d["revision"], params.get("measure", False), params.get("gpu", False), params.get("trySchedules", False))
             d["steering"] = steering
             if "save" in params:
                 with open(params["save"], "w") as f:

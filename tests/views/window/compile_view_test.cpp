@@ -127,7 +127,7 @@ class CompileViewTest : public test::WindowFixture {
     QVERIFY(box >= 0);
     const Box& kernel = scene->view.boxes[static_cast<size_t>(box)];
     QCOMPARE(QString::fromStdString(kernel.title), QStringLiteral("div · add · softmax"));
-    QCOMPARE(QString::fromStdString(kernel.name), QStringLiteral("3 nodes · 12.3 kB · 2.75 µs"));
+    QCOMPARE(QString::fromStdString(kernel.name), QStringLiteral("2.75 µs · 3 nodes · 12.3 kB"));
     QVERIFY(!kernel.open && scene->boxOfKey.contains(QStringLiteral("linear")));
     QVERIFY(!scene->widths.empty());
     // A node inside is found; its kernel opens.

@@ -79,7 +79,8 @@ void Compilation::syncSteering() {
 }
 
 /// `request`: of compile/steer, where the plan is to change; then `label` names the change.
-void Compilation::ask(const QString& label, QJsonObject request, bool measure) {
+void Compilation::ask(const QString& label, QJsonObject request, Measure wanted) {
+  const bool measure = wanted != Measure::Nothing;
   const bool isChange = !request.isEmpty();
   if (!document_.engineHasAll()) {
     // The new engine's plan is asked for when it has the model again.
@@ -90,6 +91,7 @@ void Compilation::ask(const QString& label, QJsonObject request, bool measure) {
   if (busy_ && !isChange) engine_.cancel(busy_);
   if (measure) {
     request.insert(QStringLiteral("measure"), true);
+    if (wanted == Measure::Schedules) request.insert(QStringLiteral("trySchedules"), true);
     request = document_.withRunInputs(request);
   }
   const int revision = ++revision_;
@@ -189,21 +191,20 @@ void Compilation::recordRun() {
 }
 
 void Compilation::fuse(const QStringList& nodes) {
-  ask(tr("fuse %1").arg(nodes.join(QStringLiteral(", "))), entry("merge", QJsonArray::fromStringList(nodes)), false);
+  ask(tr("fuse %1").arg(nodes.join(QStringLiteral(", "))), entry("merge", QJsonArray::fromStringList(nodes)));
 }
 
 void Compilation::keepApart(const QStringList& nodes) {
-  ask(tr("keep apart %1").arg(nodes.join(QStringLiteral(", "))), entry("apart", QJsonArray::fromStringList(nodes)),
-      false);
+  ask(tr("keep apart %1").arg(nodes.join(QStringLiteral(", "))), entry("apart", QJsonArray::fromStringList(nodes)));
 }
 
 void Compilation::move(const QString& node, const QString& to) {
   ask(tr("move %1 to %2").arg(node, to),
-      entry("move", QJsonObject{{QStringLiteral("node"), node}, {QStringLiteral("to"), to}}), false);
+      entry("move", QJsonObject{{QStringLiteral("node"), node}, {QStringLiteral("to"), to}}));
 }
 
 void Compilation::removeEntry(const QString& entry) {
-  ask(tr("take %1 away").arg(entry), {{QStringLiteral("remove"), entry}}, false);
+  ask(tr("take %1 away").arg(entry), {{QStringLiteral("remove"), entry}});
 }
 
 void Compilation::undo() {
@@ -252,7 +253,7 @@ void Compilation::saveTo(const QString& path) {
 }
 
 void Compilation::loadFrom(const QString& path) {
-  ask(tr("read %1").arg(QFileInfo(path).fileName()), {{QStringLiteral("file"), placeOf(path)}}, false);
+  ask(tr("read %1").arg(QFileInfo(path).fileName()), {{QStringLiteral("file"), placeOf(path)}});
 }
 
 void Compilation::restore(const QString& steering) {
@@ -290,13 +291,31 @@ void Compilation::askCode(const QString& kernel, const QString& form, const Code
       });
 }
 
-void Compilation::edit(const QString& kernel, const QString& part, const QString& text,
+void Compilation::chooseSchedule(const QString& kernel, const QString& schedule) {
+  QJsonObject choices;
+  for (const QString& choice : schedule.split(QStringLiteral(", "), Qt::SkipEmptyParts)) {
+    const QString key = choice.section(QLatin1Char(' '), 0, 0), value = choice.section(QLatin1Char(' '), 1);
+    bool isNumber = false;
+    const int number = value.toInt(&isNumber);
+    choices.insert(key, key == QLatin1String("order")
+                            ? QJsonValue(QJsonArray::fromStringList(value.split(QLatin1Char(' '))))
+                        : key == QLatin1String("transpose") ? QJsonValue(value == QLatin1String("yes"))
+                        : isNumber                          ? QJsonValue(number)
+                                                            : QJsonValue(value));
+  }
+  edit(kernel, QStringLiteral("schedule"), choices, [this](const EditOutcome& outcome) {
+    if (outcome.isRight) return Q_EMIT document_.message(outcome.what);
+    Q_EMIT document_.failed(outcome.what, outcome.why);
+  });
+}
+
+void Compilation::edit(const QString& kernel, const QString& part, const QJsonValue& own,
                        const std::function<void(const EditOutcome&)>& done) {
   if (!document_.engineHasAll()) return done({.what = tr("It was not verified"), .why = document_.whyNotReady()});
   syncSteering();
   const GraphRef graph = document_.graph();
   const QJsonObject request =
-      document_.withRunInputs({{QStringLiteral("kernel"), kernel}, {part, text}, {QStringLiteral("measure"), true}});
+      document_.withRunInputs({{QStringLiteral("kernel"), kernel}, {part, own}, {QStringLiteral("measure"), true}});
   const int revision = ++revision_;
   measuring_ = false;
   busy_ = engine_.call(

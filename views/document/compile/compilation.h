@@ -64,9 +64,11 @@ class Compilation : public QObject {
   const KernelInfo* current() const { return plan_.find(current_); }
   void setCurrent(const QString& kernel);
 
-  void refresh() { ask({}, {}, false); }
+  void refresh() { ask({}, {}); }
   /// Runs the model as it is and with its kernels, on its inputs or random ones.
-  void measure() { ask({}, {}, true); }
+  void measure() { ask({}, {}, Measure::Times); }
+  /// The same, with other schedules of each kernel as well.
+  void trySchedules() { ask({}, {}, Measure::Schedules); }
   /// Runs the model with its kernels once more, and keeps what the host and the other threads or streams did.
   void recordRun();
   bool isRecording() const { return recording_ != 0; }
@@ -76,6 +78,8 @@ class Compilation : public QObject {
   void keepApart(const QStringList& nodes);
   /// The node leaves its kernel for the one that holds `to`.
   void move(const QString& node, const QString& to);
+  /// A schedule that was tried becomes the kernel's own: "lanes i1, registers 2".
+  void chooseSchedule(const QString& kernel, const QString& schedule);
   /// Takes one entry of the plan away: "merge[0]".
   void removeEntry(const QString& entry);
   void undo();
@@ -90,8 +94,8 @@ class Compilation : public QObject {
   /// `form`: "loops", "cpp", "cuda", "ptx" or "sass".
   using CodeCallback = std::function<void(const QJsonObject& kernel, const QString& error)>;
   void askCode(const QString& kernel, const QString& form, const CodeCallback& done);
-  /// `part`: "loops" or "source". Verified; kept in the plan where it is right.
-  void edit(const QString& kernel, const QString& part, const QString& text,
+  /// `part`: "loops" or "source", whose text it is, or "schedule". Verified; kept in the plan where it is right.
+  void edit(const QString& kernel, const QString& part, const QJsonValue& own,
             const std::function<void(const EditOutcome&)>& done);
 
  Q_SIGNALS:
@@ -106,7 +110,8 @@ class Compilation : public QObject {
     std::shared_ptr<const CompilePlan> plan{};
     GraphRef graph{};  ///< that it is of
   };
-  void ask(const QString& label, QJsonObject request, bool measure);
+  enum class Measure { Nothing, Times, Schedules };
+  void ask(const QString& label, QJsonObject request, Measure measure = Measure::Nothing);
   void take(const QJsonObject& plan, const GraphRef& graph);
   /// What kernels take of a GPU is compiled, which takes a moment: the plan is shown meanwhile.
   void askUsage();

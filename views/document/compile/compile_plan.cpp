@@ -32,6 +32,11 @@ QString labelOf(const QStringList& nodes, const Graph& graph) {
   return words.join(QStringLiteral(" · "));
 }
 
+void readRoofline(KernelInfo& k, const QJsonObject& o) {
+  k.operationCount = number(at(o, "operations"));
+  k.least = number(at(o, "leastUs"));
+}
+
 KernelInfo readKernel(const QJsonObject& o, const Graph& graph) {
   KernelInfo k;
   k.name = at(o, "name").toString();
@@ -55,6 +60,12 @@ KernelInfo readKernel(const QJsonObject& o, const Graph& graph) {
   k.measured = number(at(o, "kernelUs"));
   k.operators = number(at(o, "operatorsUs"));
   k.generated = number(at(o, "generatedUs"));
+  readRoofline(k, o);
+  for (const QJsonValue v : at(o, "tried").toArray()) {
+    const QString schedule = at(v.toObject(), "schedule").toString().trimmed();
+    k.tried.push_back(
+        {QString(schedule).replace(QLatin1Char('\n'), QStringLiteral(", ")), number(at(v.toObject(), "us"))});
+  }
   return k;
 }
 
@@ -72,6 +83,7 @@ KernelInfo readCall(const QJsonObject& o) {
   k.bytesRead = at(o, "bytesRead").toDouble();
   k.bytesWritten = at(o, "bytesWritten").toDouble();
   k.measured = number(at(o, "operatorsUs"));
+  readRoofline(k, o);
   return k;
 }
 
@@ -109,7 +121,11 @@ const KernelInfo* CompilePlan::kernelOf(const QString& node) const {
   return it == byNode.end() ? nullptr : &kernels[it.value()];
 }
 
-double CompilePlan::share(const KernelInfo& k) const { return k.bytes() / (k.measured * bytesPerMicrosecond); }
+double CompilePlan::share(const KernelInfo& k) const { return k.least / k.measured; }
+
+bool CompilePlan::isBoundByArithmetic(const KernelInfo& k) const {
+  return k.least > 1.0001 * k.bytes() / bytesPerMicrosecond;
+}
 
 const FusionPair* CompilePlan::pairOf(const QString& a, const QString& b) const {
   const auto it = std::find_if(pairs.begin(), pairs.end(), [&](const FusionPair& p) {
@@ -210,6 +226,9 @@ CompilePlan readPlan(const QJsonObject& o, const Graph& graph) {
   plan.operatorsUs = number(at(times, "operators"));
   plan.kernelsUs = number(at(times, "kernels"));
   plan.bytesPerMicrosecond = number(at(times, "bytesPerMicrosecond"));
+  const QJsonObject speeds = objectAt(times, "operationsPerMicrosecond");
+  for (auto it = speeds.begin(); it != speeds.end(); ++it)
+    plan.operationsPerMicrosecond.insert(it.key(), number(it.value()));
   return plan;
 }
 

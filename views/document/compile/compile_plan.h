@@ -36,6 +36,12 @@ struct LaunchInfo {
 /// "64 blocks of 256 threads · 40 registers · 12.3 kB shared · occupancy 75 % (registers)".
 QString launchText(const LaunchInfo&);
 
+/// Another schedule of a kernel's loops, and the kernel's time with it.
+struct TriedInfo {
+  QString schedule;  ///< "lanes i1, registers 2"
+  double microseconds = NAN;
+};
+
 /// A generated kernel of the plan, or an operator that runs by itself.
 struct KernelInfo {
   QString name;          ///< unique in the plan; of an operator, its node's
@@ -57,6 +63,9 @@ struct KernelInfo {
   double measured = NAN;
   double operators = NAN;            ///< measured: its operators one by one
   double generated = NAN;            ///< measured, without what a person has chosen
+  double operationCount = NAN;       ///< floating-point operations of one call
+  double least = NAN;                ///< microseconds that this machine's memory and arithmetic allow
+  std::vector<TriedInfo> tried;      ///< the fastest first
   std::vector<LaunchInfo> launches;  ///< of a kernel for a GPU, once that is known
   QString whyNotCompiled;
 
@@ -84,17 +93,20 @@ struct CompilePlan {
   std::vector<UnappliedEntry> unapplied;
   QString steering;  ///< what people want otherwise, as fusion.json has it
   bool isForGpu = false;
-  int capability = 0;                         ///< of the GPU that it is for: 90 for 9.0; 0: of none
-  double operatorsUs = NAN, kernelsUs = NAN;  ///< measured: one run as it is, and with the kernels
-  double bytesPerMicrosecond = NAN;           ///< measured: what this machine's memory does
+  int capability = 0;                               ///< of the GPU that it is for: 90 for 9.0; 0: of none
+  double operatorsUs = NAN, kernelsUs = NAN;        ///< measured: one run as it is, and with the kernels
+  double bytesPerMicrosecond = NAN;                 ///< measured: what this machine's memory does
+  QHash<QString, double> operationsPerMicrosecond;  ///< measured: what its arithmetic does, by type ("f32")
 
   bool isMeasured() const { return !std::isnan(kernelsUs); }
   int generatedCount() const;
   const KernelInfo* find(const QString& name) const;
   /// That computes the node, or looks through it at a value; null for none.
   const KernelInfo* kernelOf(const QString& node) const;
-  /// Of the speed of memory, 0 … 1: the bytes that it moves in its time. NAN where nothing was measured.
+  /// Of the roofline, 0 … 1: the least time for its bytes and operations, in its time. NAN where nothing was measured.
   double share(const KernelInfo&) const;
+  /// Whether its arithmetic is what takes that least time, and not its bytes.
+  bool isBoundByArithmetic(const KernelInfo&) const;
   /// The pair of these nodes in any order; null for none.
   const FusionPair* pairOf(const QString& a, const QString& b) const;
   /// Pairs that lie between kernels, or in one: of the nodes of these.

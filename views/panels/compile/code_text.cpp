@@ -25,7 +25,7 @@ constexpr int numberMargin = 1;
 
 /// "3", "3 5", "2–4 7 …": places from 0, in order, as the legend numbers them.
 QString numbersText(const QList<qsizetype>& places) {
-  constexpr qsizetype most = 2;
+  constexpr qsizetype most = 3;
   QStringList out;
   for (qsizetype i = 0; i < places.size();) {
     qsizetype end = i;
@@ -123,11 +123,18 @@ void CodeText::setCode(const QString& text, const QStringList& nodes, const QJso
   numberLines();
   // What all kernels begin with is scrolled away.
   const qsizetype own = std::max<qsizetype>(0, text.indexOf(QStringLiteral("\nint run(")));
+  // Lines are wrapped later, which keeps the first one in view, but for a text that ends above the lower edge.
+  view_->SendScintilla(QsciScintillaBase::SCI_SETENDATLASTLINE, own > 0 ? 0L : 1L);
   scrollTo(static_cast<int>(text.left(own).count(QLatin1Char('\n'))) + (own > 0 ? 1 : 0));
   filling_ = false;
 }
 
-void CodeText::setNone(const QString& why) { setCode(why, {}, {}); }
+void CodeText::setNone(const QString& why) {
+  setCode(why, {}, {});
+  if (lexer_) view_->SendScintilla(QsciScintillaBase::SCI_STARTSTYLING, 0L);
+  if (lexer_) view_->SendScintilla(QsciScintillaBase::SCI_SETSTYLING, view_->length(), 0L);
+  view_->setMarginWidth(0, 0);  // a sentence has no lines to count
+}
 
 QString CodeText::text() const { return view_->text(); }
 

@@ -1,5 +1,6 @@
 #include "views/panels/compile/kernel_table.h"
 
+#include <QContextMenuEvent>
 #include <QHeaderView>
 #include <algorithm>
 
@@ -25,10 +26,30 @@ class KernelRow : public QTreeWidgetItem {
   }
 };
 
+/// "24.1 MFLOP".
+QString flops(double n) {
+  return n >= 1e9   ? QStringLiteral("%1 GFLOP").arg(n / 1e9, 0, 'f', n >= 1e10 ? 0 : 2)
+         : n >= 1e6 ? QStringLiteral("%1 MFLOP").arg(n / 1e6, 0, 'g', 3)
+         : n >= 1e3 ? QStringLiteral("%1 kFLOP").arg(n / 1e3, 0, 'g', 3)
+                    : QStringLiteral("%1 FLOP").arg(n, 0, 'f', 0);
+}
+
 void setFigure(QTreeWidgetItem* row, int column, double value, const QString& text) {
   row->setText(column, text);
   row->setData(column, sortKeyRole, std::isnan(value) ? -1.0 : value);
   row->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+}
+
+/// "here it takes at least 12.3 µs: 1.2 MB at 14 GB/s; its 24.1 MFLOP take less".
+QString rooflineOf(const KernelInfo& k, const CompilePlan& plan) {
+  const QString text = KernelTable::tr("here it takes at least %1: %2; %3").arg(micros(k.least));
+  const QString moved = bytes(k.bytes());
+  if (plan.isBoundByArithmetic(k))
+    return text.arg(KernelTable::tr("%1 at %2/s").arg(flops(k.operationCount), flops(k.operationCount / k.least * 1e6)),
+                    KernelTable::tr("its %1 take less").arg(moved));
+  return text.arg(KernelTable::tr("%1 at %2/s").arg(moved, bytes(plan.bytesPerMicrosecond * 1e6)),
+                  k.operationCount > 0 ? KernelTable::tr("its %1 take less").arg(flops(k.operationCount))
+                                       : KernelTable::tr("no arithmetic is counted"));
 }
 
 QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
@@ -37,6 +58,10 @@ QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
   if (!k.product.isEmpty()) lines << KernelTable::tr("behind the matrix product %1").arg(k.product);
   if (!std::isnan(k.bytesApart))
     lines << KernelTable::tr("moves %1; its operators one by one move %2").arg(bytes(k.bytes()), bytes(k.bytesApart));
+  if (!std::isnan(k.least)) lines << rooflineOf(k, plan);
+  for (const TriedInfo& t : k.tried)
+    lines << KernelTable::tr("tried: %1 takes %2").arg(t.schedule, micros(t.microseconds));
+  if (!k.tried.empty()) lines << KernelTable::tr("a right click takes one of them");
   if (plan.share(k) > 1)
     lines << KernelTable::tr(
         "faster than memory: it reads a part of its operands, as lookups do, or finds them in a cache");
@@ -79,14 +104,18 @@ void fillUsage(QTreeWidgetItem* row, const KernelInfo& k) {
 
 KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(parent), document_(document) {
   setAccessibleName(tr("Kernels"));
-  setHeaderLabels({tr("Kernel"), tr("By"), tr("Reads"), tr("Writes"), tr("Predicted"), tr("Measured"), tr("Before"),
-                   tr("Of memory"), tr("Registers"), tr("Shared"), tr("Occupancy"), tr("Spills"), tr("Schedule")});
+  setHeaderLabels({tr("Kernel"), tr("By"), tr("Measured"), tr("Roofline"), tr("Before"), tr("Best tried"),
+                   tr("Predicted"), tr("Reads"), tr("Writes"), tr("Registers"), tr("Shared"), tr("Occupancy"),
+                   tr("Spills"), tr("Schedule")});
   headerItem()->setToolTip(Origin, tr("Who wrote what runs: Graft's generator, a person, a library, or PyTorch"));
   headerItem()->setToolTip(Predicted, tr("The time that the plan counts with"));
   headerItem()->setToolTip(Measured, tr("The median time in a run of the model; Measure, above, takes it"));
   headerItem()->setToolTip(Before, tr("What its operators take one by one, measured"));
-  headerItem()->setToolTip(Share, tr("Bytes read and written in its time, as part of what this machine's memory does. "
-                                     "Above 100 % the data comes from caches"));
+  headerItem()->setToolTip(
+      Share, tr("The least time for its bytes and floating-point operations, at the speed at which this machine copies "
+                "and multiplies matrices, as part of the measured time. Above 100 % the data comes from caches"));
+  headerItem()->setToolTip(Tried, tr("The fastest of the other schedules that were tried, measured in the model. Try "
+                                     "schedules, above, tries them"));
   headerItem()->setToolTip(Registers, tr("Registers of a thread, of the launch that takes the most"));
   headerItem()->setToolTip(Shared, tr("Shared memory of a block, of the launch that takes the most"));
   headerItem()->setToolTip(Occupancy, tr("Warps that run on a multiprocessor at a time, of those that it holds: of the "
@@ -101,7 +130,8 @@ KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(pare
   header()->setStretchLastSection(false);
   for (int column = Name; column <= Schedule; ++column) {
     header()->setSectionResizeMode(column, column == Name ? QHeaderView::Fixed : QHeaderView::ResizeToContents);
-    if (column >= Read && column <= Spills) headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+    if (column >= Measured && column <= Spills)
+      headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
   }
   header()->setMinimumSectionSize(48);
   connect(header(), &QHeaderView::sectionResized, this, [this](int column) {
@@ -148,6 +178,9 @@ void KernelTable::refresh() {
                 std::isnan(share) ? QStringLiteral("–")
                 : share > 1       ? QStringLiteral("> 100 %")
                                   : toQt(percentText(share)));
+      const TriedInfo best = k.tried.empty() ? TriedInfo() : k.tried.front();
+      setFigure(row, Tried, best.microseconds,
+                k.tried.empty() ? QStringLiteral("–") : tr("%1 (%2)").arg(micros(best.microseconds), best.schedule));
       QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
       if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
       row->setText(Schedule, schedule);
@@ -157,9 +190,11 @@ void KernelTable::refresh() {
       if (!k.isGenerated()) row->setForeground(Origin, toQt(themePalette().dim));
       rows << row;
     }
-  for (const int column : {Registers, Shared, Occupancy, Spills}) setColumnHidden(column, !plan.isForGpu);
-  // What is planned for a GPU alone is not measured, and few kernels are scheduled by hand: no columns of dashes.
-  for (const int column : {Measured, Before, Share}) setColumnHidden(column, plan.isForGpu && !plan.isMeasured());
+  // No columns of dashes: what nobody has measured, tried or compiled.
+  for (int column = Measured; column <= Spills; ++column)
+    setColumnHidden(column, !rows.isEmpty() && std::all_of(rows.begin(), rows.end(), [&](QTreeWidgetItem* row) {
+                      return row->text(column) == QStringLiteral("–");
+                    }));
   setColumnHidden(Schedule, std::all_of(rows.begin(), rows.end(),
                                         [](QTreeWidgetItem* row) { return row->text(Schedule).isEmpty(); }));
   addTopLevelItems(rows);
@@ -173,6 +208,23 @@ void KernelTable::refresh() {
 void KernelTable::resizeEvent(QResizeEvent* e) {
   QTreeWidget::resizeEvent(e);
   fitNames();
+}
+
+void KernelTable::fillMenu(QMenu& menu, const QString& kernel) {
+  Compilation& compilation = document_.compilation();
+  const KernelInfo* k = compilation.isKnown() ? compilation.plan().find(kernel) : nullptr;
+  if (!k) return;
+  for (const TriedInfo& t : k->tried)
+    menu.addAction(tr("Take %1: %2").arg(t.schedule, micros(t.microseconds)), this,
+                   [&compilation, kernel, schedule = t.schedule] { compilation.chooseSchedule(kernel, schedule); });
+}
+
+void KernelTable::contextMenuEvent(QContextMenuEvent* e) {
+  const QTreeWidgetItem* at = itemAt(viewport()->mapFromGlobal(e->globalPos()));
+  if (!at) return;
+  QMenu menu;
+  fillMenu(menu, kernelOf(*at));
+  if (!menu.isEmpty()) menu.exec(e->globalPos());
 }
 
 /// Names have what the figures leave; where that is too little, the table scrolls.

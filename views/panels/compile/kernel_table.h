@@ -1,7 +1,8 @@
 // KernelTable: all that runs when the model runs, a row each: generated kernels, a library's, PyTorch's own operators;
-// what they read and write, what they take, and how near that is to the speed of memory.
+// what they read and write, what they take, and how near that is to what this machine's memory and arithmetic allow.
 #pragma once
 
+#include <QMenu>
 #include <QTreeWidget>
 
 #include "views/document/compile/compilation.h"
@@ -16,12 +17,13 @@ class KernelTable : public QTreeWidget {
   enum Column {
     Name,
     Origin,
+    Measured,
+    Share,
+    Before,
+    Tried,
+    Predicted,
     Read,
     Written,
-    Predicted,
-    Measured,
-    Before,
-    Share,
     Registers,
     Shared,
     Occupancy,
@@ -33,6 +35,8 @@ class KernelTable : public QTreeWidget {
   void refresh();
   /// The row of that kernel; null for none.
   QTreeWidgetItem* row(const QString& kernel) const;
+  /// Offers the schedules that were tried of a kernel; empty where none were.
+  void fillMenu(QMenu& menu, const QString& kernel);
   static QString kernelOf(const QTreeWidgetItem& row);
 
  Q_SIGNALS:
@@ -40,6 +44,7 @@ class KernelTable : public QTreeWidget {
 
  protected:
   void resizeEvent(QResizeEvent*) override;
+  void contextMenuEvent(QContextMenuEvent*) override;
 
  private:
   void follow();

@@ -28,7 +28,11 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
   auto* across = new QHBoxLayout;
   across->setSpacing(4);
   across->addWidget(summary_, 1);
-  across->addWidget(button("measureKernels", tr("Measure"), tr("Runs the model as it is and with its kernels")));
+  across->addWidget(button("measureKernels", tr("Measure"),
+                           tr("Runs the model as it is and with its kernels, and says how near each is to what "
+                              "this machine allows")));
+  across->addWidget(button("trySchedules", tr("Try schedules"),
+                           tr("The same, with up to five other schedules of each kernel's loops")));
   across->addWidget(button("applyKernels", tr("Put in place"),
                            tr("Replaces the operators by the plan's kernels, each verified: a step of the history")));
   auto* column = new QVBoxLayout(this);

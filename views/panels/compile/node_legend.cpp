@@ -12,7 +12,7 @@
 namespace graft {
 namespace {
 
-constexpr int padding = 5, space = 4, arrow = 18, mostLetters = 28;
+constexpr int inset = 5, gap = 4, arrow = 18, mostLetters = 28;
 
 }  // namespace
 
@@ -55,9 +55,9 @@ void NodeLegend::lay() {
     Entry e;
     e.words = nodes_[i].size() > mostLetters ? nodes_[i].left(mostLetters - 1) + QChar(0x2026) : nodes_[i];
     e.left = whole_;
-    e.width = 2 * padding + std::max(metrics.height(), metrics.horizontalAdvance(nodeNumber(i)) + 6) + space +
+    e.width = 2 * inset + std::max(metrics.height(), metrics.horizontalAdvance(nodeNumber(i)) + 6) + gap +
               metrics.horizontalAdvance(e.words);
-    whole_ += e.width + space;
+    whole_ += e.width + gap;
     entries_ << e;
   }
   setToolTip(QString());
@@ -66,12 +66,12 @@ void NodeLegend::lay() {
   update();
 }
 
-bool NodeLegend::isScrollable() const { return whole_ - space > width(); }
+bool NodeLegend::isScrollable() const { return whole_ - gap > width(); }
 
 QRect NodeLegend::room() const { return isScrollable() ? rect().adjusted(arrow, 0, -arrow, 0) : rect(); }
 
 void NodeLegend::scrollTo(int offset) {
-  offset_ = std::clamp(offset, 0, std::max(0, whole_ - space - room().width()));
+  offset_ = std::clamp(offset, 0, std::max(0, whole_ - gap - room().width()));
   update();
 }
 
@@ -136,7 +136,7 @@ void NodeLegend::paintEntry(QPainter& painter, qsizetype entry) const {
   const NodeMark mark = nodeMark(entry);
   const Color hue = p.pattern(mark.colour);
   const int side = metrics.height(), wide = std::max(side, metrics.horizontalAdvance(nodeNumber(entry)) + 6);
-  const QRect swatch(r.left() + padding, r.center().y() - side / 2 + 1, wide, side - 2);
+  const QRect swatch(r.left() + inset, r.center().y() - side / 2 + 1, wide, side - 2);
   painter.setPen(Qt::NoPen);
   painter.setBrush(toQt(mix(p.background, hue, p.dark ? 0.4 : 0.3)));
   painter.drawRoundedRect(swatch, 3, 3);
@@ -152,7 +152,7 @@ void NodeLegend::paintEntry(QPainter& painter, qsizetype entry) const {
   }
   painter.setPen(toQt(p.text));
   painter.drawText(swatch, Qt::AlignCenter, nodeNumber(entry));
-  painter.drawText(QRect(swatch.right() + 1 + space, r.top(), r.right() - swatch.right(), r.height()),
+  painter.drawText(QRect(swatch.right() + 1 + gap, r.top(), r.right() - swatch.right(), r.height()),
                    Qt::AlignLeft | Qt::AlignVCenter, e.words);
 }
 
@@ -166,7 +166,7 @@ void NodeLegend::paintEvent(QPaintEvent*) {
   painter.setClipping(false);
   if (!isScrollable()) return;
   const Palette& p = themePalette();
-  const bool hasMore[] = {offset_ > 0, offset_ < whole_ - space - room().width()};
+  const bool hasMore[] = {offset_ > 0, offset_ < whole_ - gap - room().width()};
   for (const bool isRight : {false, true}) {
     const double x = isRight ? width() - arrow / 2.0 : arrow / 2.0, y = height() / 2.0, d = isRight ? 3 : -3;
     painter.setPen(QPen(toQt(hasMore[isRight] ? p.text : mix(p.surface, p.text, 0.25)), 1.6));

@@ -1,9 +1,12 @@
 #include "views/panels/compile/pairs_list.h"
 
+#include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QVBoxLayout>
+#include <algorithm>
 
+#include "views/document/run_figures.h"
 #include "views/widgets/empty_hint.h"
 #include "views/widgets/qt_color.h"
 
@@ -11,8 +14,6 @@ namespace graft {
 namespace {
 
 constexpr int pairRole = Qt::UserRole;
-
-QString bareMicros(double us) { return std::isnan(us) ? QStringLiteral("–") : QString::number(us, 'g', 3); }
 
 QString stateOf(const FusionPair& p) {
   if (p.isMerged) return p.isAsked ? PairsList::tr("fused, as asked") : PairsList::tr("fused");
@@ -25,14 +26,18 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
   tree_ = new QTreeWidget(this);
   tree_->setAccessibleName(tr("Pairs of nodes"));
   tree_->setHeaderLabels({tr("Between"), tr("State"), tr("Why"), tr("Apart"), tr("Together"), tr("Measured")});
-  tree_->headerItem()->setToolTip(Apart, tr("Microseconds that both take as two kernels, predicted"));
-  tree_->headerItem()->setToolTip(Together, tr("Microseconds that one kernel of both takes, predicted"));
-  tree_->headerItem()->setToolTip(Measured, tr("Microseconds that both take as they are now"));
+  tree_->headerItem()->setToolTip(Apart, tr("What both take as two kernels, predicted"));
+  tree_->headerItem()->setToolTip(Together, tr("What one kernel of both takes, predicted"));
+  tree_->headerItem()->setToolTip(Measured, tr("What both take as they are now"));
   tree_->setRootIsDecorated(false);
   tree_->setUniformRowHeights(true);
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
-  tree_->header()->setSectionResizeMode(Why, QHeaderView::Stretch);
+  tree_->header()->setSectionResizeMode(Why, QHeaderView::Fixed);
+  connect(tree_->header(), &QHeaderView::sectionResized, this, [this](int column) {
+    if (column != Why) fitReasons();
+  });
+  tree_->viewport()->installEventFilter(this);
   for (const int column : {Apart, Together, Measured})
     tree_->headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
   new EmptyHint(tree_, tr("No value passes here from one kernel to another."));
@@ -110,7 +115,7 @@ void PairsList::refresh() {
     row->setToolTip(Why, p.why);
     const double numbers[] = {p.apart, p.together, p.measured};
     for (int k = 0; k < 3; ++k) {
-      row->setText(Apart + k, bareMicros(numbers[k]));
+      row->setText(Apart + k, micros(numbers[k]));
       row->setTextAlignment(Apart + k, Qt::AlignRight | Qt::AlignVCenter);
     }
     if (!p.isLegal) row->setForeground(State, toQt(themePalette().dim));
@@ -140,6 +145,20 @@ void PairsList::show(const FusionPair& pair) {
   if (QTreeWidgetItem* row = find()) tree_->setCurrentItem(row);
 }
 
+/// Reasons have what the other columns leave; where that is too little, the table scrolls.
+void PairsList::fitReasons() {
+  constexpr int least = 260;
+  int others = 0;
+  for (int column = Between; column <= Measured; ++column)
+    if (column != Why) others += tree_->header()->sectionSize(column);
+  tree_->header()->resizeSection(Why, std::max(least, tree_->viewport()->width() - others));
+}
+
+bool PairsList::eventFilter(QObject* watched, QEvent* e) {
+  if (watched == tree_->viewport() && e->type() == QEvent::Resize) fitReasons();
+  return QWidget::eventFilter(watched, e);
+}
+
 /// What the buttons would do, and whether they can.
 void PairsList::explain() {
   const FusionPair* p = current();
@@ -152,9 +171,9 @@ void PairsList::explain() {
   move_->setEnabled(isFree && to && from && to != from && to->isGenerated());
   QString text;
   if (p && p->isMerged)
-    text = tr("One kernel saves %1 µs, predicted").arg(bareMicros(p->apart - p->together));
+    text = tr("One kernel saves %1, predicted").arg(micros(p->apart - p->together));
   else if (p && p->isLegal)
-    text = tr("One kernel would take %1 µs more, predicted").arg(bareMicros(p->together - p->apart));
+    text = tr("One kernel would take %1 more, predicted").arg(micros(p->together - p->apart));
   else if (p)
     text = p->why;
   why_->showText(text);

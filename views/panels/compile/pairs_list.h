@@ -32,8 +32,12 @@ class PairsList : public QWidget {
  Q_SIGNALS:
   void chosen(const QStringList& nodes);
 
+ protected:
+  bool eventFilter(QObject*, QEvent*) override;
+
  private:
   const FusionPair* current() const;
+  void fitReasons();
   void explain();
 
   Document& document_;

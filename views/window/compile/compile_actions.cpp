@@ -26,6 +26,11 @@ void Actions::makeCompileMenu() {
     show();
     compilation.measure();
   });
+  QAction* tries = add(menu, {"trySchedules", tr("&Try schedules")}, [show, &compilation] {
+    show();
+    compilation.trySchedules();
+  });
+  tries->setToolTip(tr("Measures up to five other schedules of each kernel's loops, too"));
   add(menu, {"applyKernels", tr("&Put kernels in place"), {}, "apply"}, [show, &compilation] {
     show();
     compilation.apply();

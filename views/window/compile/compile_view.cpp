@@ -12,7 +12,7 @@
 namespace graft {
 namespace {
 
-/// What the container of each kernel says: its operators, bytes, time and how near that is to the speed of memory.
+/// What the container of each kernel says: its operators, bytes, time and how near that is to the roofline.
 ViewOptions kernelOptions(const CompilePlan& plan) {
   ViewOptions options;
   options.depth = 0;
@@ -20,11 +20,13 @@ ViewOptions kernelOptions(const CompilePlan& plan) {
   options.widthByBytes = true;
   for (const KernelInfo& k : plan.kernels) {
     if (!k.isGenerated() || k.isInPlace) continue;
+    // Where there is no room for all, the middle is left out.
     QStringList facts{counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")), bytes(k.bytes())};
     const double us = std::isnan(k.measured) ? k.predicted : k.measured;
-    if (!std::isnan(us)) facts << micros(us);
+    if (!std::isnan(us)) facts.prepend(micros(us));
     if (const double share = plan.share(k); !std::isnan(share))
-      facts << QStringLiteral("%1 %").arg(100 * share, 0, 'f', 0);
+      facts << (share > 1 ? CompileView::tr("roofline > 100 %")
+                          : CompileView::tr("roofline %1 %").arg(100 * share, 0, 'f', 0));
     options.words.emplace(containerOf(k),
                           ModuleWords{k.label.toStdString(), facts.join(QStringLiteral(" · ")).toStdString(), ""});
   }
