@@ -235,7 +235,7 @@ def edit(graph, steering, params, revision):
     text, back, refused = str(params[part]), [], []
     for number, line in enumerate(text.split("\n"), 1):
         if "syntax error" in line:
-            refused = [f"the plan's kernels[0]: loops:{number}:{line.find('syntax error') + 1}: expected an expression"]
+            refused = [f"the plan's kernels[0]: {number}:{line.find('syntax error') + 1}: expected an expression"]
     if "wrong" in text:
         last = kernel["nodes"][-1]
         back = [{"node": last, "nodes": kernel["nodes"], "scope": "", "verification": {

@@ -190,6 +190,35 @@ class Photographer {
     return true;
   }
 
+  /// Other schedules, a kernel that is edited, and two plans beside each other.
+  bool steering() {
+    Compilation& compilation = document_.compilation();
+    const auto isReady = [&] { return compilation.isKnown() && !compilation.isBusy(); };
+    auto* panel = window_.panel<KernelsPanel>();
+    auto* code = window_.panel<CodePanel>();
+    compilation.trySchedules();
+    if (!until("other schedules", isReady, 300000)) return false;
+    const KernelInfo* first = nullptr;
+    for (const KernelInfo& k : compilation.plan().kernels)
+      if (!first && k.isGenerated() && !k.tried.empty() && k.coloured.size() > 1) first = &k;
+    if (!first) return true;
+    const QStringList nodes = first->coloured;
+    panel->table()->setCurrentItem(panel->table()->row(first->name));
+    until("its loops", [&] { return code->loops()->text().contains(QLatin1String("nest")); });
+    shoot("schedules");
+    code->editLoops()->click();
+    code->loops()->setText(code->loops()->text() + QStringLiteral("  by hand\n"));
+    code->keep()->click();
+    until("the verdict", [&] { return isReady() && !code->outcome().isEmpty(); });
+    shoot("edit");
+    code->discard()->click();
+    compilation.keepApart({nodes.first(), nodes.last()});
+    if (!until("the other plan", isReady)) return false;
+    window_.compileView().comparePlans();
+    shoot("plans");
+    return true;
+  }
+
   void rewriteDark() {
     window_.setTheme(Theme::Dark);
     window_.arrange(Arrangement::Rewrite);
@@ -337,7 +366,7 @@ int main(int argc, char** argv) {
   window.show();
   Photographer p(window, wanted);
   if (!p.welcome() || !p.open()) return 1;
-  if (parser.isSet(compile)) return p.compile() && !p.failed() ? 0 : 1;
+  if (parser.isSet(compile)) return p.compile() && p.steering() && !p.failed() ? 0 : 1;
   if (parser.isSet(measure)) return p.rules() && p.apply() && p.measure() && !p.failed() ? 0 : 1;
   p.explore();
   if (!p.rules()) return 1;

@@ -303,7 +303,7 @@ void CodePanel::tell(const EditOutcome& outcome) {
     text.annotate(line < 0 ? text.editor()->lines() - 1 : line,
                   tr("%1%2 is %3; its operators compute %4")
                       .arg(outcome.output, outcome.element, outcome.actual, outcome.expected));
-  } else if (const auto place = QRegularExpression(QStringLiteral(":(\\d+):(\\d+): (.*)")).match(outcome.why);
+  } else if (const auto place = QRegularExpression(QStringLiteral("[: ](\\d+):(\\d+): (.*)")).match(outcome.why);
              place.hasMatch()) {
     text.annotate(std::max(0, place.captured(1).toInt() - 1), place.captured(3));
   }

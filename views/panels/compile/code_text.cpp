@@ -180,7 +180,11 @@ void CodeText::numberLines() {
     view_->setMarginText(line, words, style);
     numbers_.insert(line, words);
   }
+  if (widest == view_->marginWidth(numberMargin)) return;
   view_->setMarginWidth(numberMargin, widest);
+  // Lines that were wrapped for the width before are wrapped anew.
+  view_->setWrapMode(QsciScintilla::WrapNone);
+  view_->setWrapMode(QsciScintilla::WrapWord);
 }
 
 QString CodeText::numbersOf(int line) const { return numbers_.value(line); }
