@@ -264,7 +264,17 @@ void CodeText::annotate(int line, const QString& text) {
   const Palette& p = themePalette();
   const Color red = p.change(Change::Removed);
   const QsciStyle style(messageStyle, QString(), toQt(p.text), toQt(mix(p.background, red, 0.2)), monospace());
-  view_->annotate(line, text, style);
+  // Scintilla wraps no annotations.
+  const qsizetype columns =
+      std::max(60, view_->viewport()->width() / QFontMetrics(monospace()).horizontalAdvance(QLatin1Char('0')) - 14);
+  QString lines;
+  qsizetype used = 0;
+  for (const QString& word : text.split(QLatin1Char(' '))) {
+    if (used > 0) lines += used + word.size() > columns ? QLatin1Char('\n') : QLatin1Char(' ');
+    used = used > 0 && used + word.size() <= columns ? used + 1 + word.size() : word.size();
+    lines += word;
+  }
+  view_->annotate(line, lines, style);
   view_->ensureLineVisible(line);
 }
 

@@ -20,13 +20,14 @@ ViewOptions kernelOptions(const CompilePlan& plan) {
   options.widthByBytes = true;
   for (const KernelInfo& k : plan.kernels) {
     if (!k.isGenerated() || k.isInPlace) continue;
-    // Where there is no room for all, the middle is left out.
-    QStringList facts{counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")), bytes(k.bytes())};
+    // Where there is no room for all, the end is left out.
+    QStringList facts;
     const double us = std::isnan(k.measured) ? k.predicted : k.measured;
-    if (!std::isnan(us)) facts.prepend(micros(us));
+    if (!std::isnan(us)) facts << micros(us);
     if (const double share = plan.share(k); !std::isnan(share))
-      facts << (share > 1 ? CompileView::tr("roofline > 100 %")
-                          : CompileView::tr("roofline %1 %").arg(100 * share, 0, 'f', 0));
+      facts << (share > 1 ? CompileView::tr("> 100 % of roofline")
+                          : CompileView::tr("%1 % of roofline").arg(100 * share, 0, 'f', 0));
+    facts << counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")) << bytes(k.bytes());
     options.words.emplace(containerOf(k),
                           ModuleWords{k.label.toStdString(), facts.join(QStringLiteral(" · ")).toStdString(), ""});
   }
