@@ -77,7 +77,7 @@ void describeWork(ProfileReport& report, const Graph& g, const TensorSet& inputs
     if (isGenerated(node)) n.generated = kernelName(node);
     if (!areKnown || node.op->is(notWork)) continue;
     const KernelWork work = workOf(typed, id, request.operators);
-    n.bytes = static_cast<size_t>(work.bytes);
+    n.bytes = static_cast<size_t>(work.bytes());
     n.operations = work.operations;
     n.least = roof.least(work);
   }

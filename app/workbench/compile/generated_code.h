@@ -98,10 +98,10 @@ struct GeneratedKernel {
 struct SingleCall {
   std::string node, op, module;
   CallOrigin origin = CallOrigin::Aten;
-  size_t bytesRead = 0, bytesWritten = 0;  ///< each tensor once, as far as shapes are known
-  std::optional<double> operations;        ///< as of a kernel
-  std::optional<double> microseconds;      ///< measured
-  std::optional<double> least;             ///< as of a kernel
+  size_t bytesRead = 0, bytesWritten = 0;   ///< each tensor once, as far as shapes are known
+  std::optional<double> operations = {};    ///< as of a kernel
+  std::optional<double> microseconds = {};  ///< measured
+  std::optional<double> least = {};         ///< as of a kernel
 };
 
 /// Of a run of the model, in microseconds, all nodes together.

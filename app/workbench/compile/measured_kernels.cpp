@@ -113,11 +113,9 @@ void addRoofline(const Graph& g, const FusionOptions& options, const TensorSet& 
     KernelWork work;
     if (k.isInFile) {
       work = workOf(typed, typed.findNode(k.call), &operators);
-      k.bytes = static_cast<size_t>(work.bytes);
     } else {
-      k.bytesWritten = static_cast<size_t>(bytesOfAll(k.outputs));
-      k.bytes = static_cast<size_t>(bytesOfAll(k.inputs)) + k.bytesWritten;
-      work.bytes = static_cast<double>(k.bytes);
+      work.bytesRead = bytesOfAll(k.inputs);
+      work.bytesWritten = bytesOfAll(k.outputs);
       double apart = 0;
       for (const std::string& name : k.computing) {
         const NodeId id = typed.findNode(name);
@@ -130,16 +128,15 @@ void addRoofline(const Graph& g, const FusionOptions& options, const TensorSet& 
       }
       k.bytesApart = static_cast<size_t>(apart);
     }
+    k.bytes = static_cast<size_t>(work.bytes());
+    k.bytesWritten = static_cast<size_t>(work.bytesWritten);
     k.operations = work.operations;
     if (k.measured) k.measured->least = roof.least(work);
   }
   for (SingleCall& call : report.calls) {
-    const NodeId id = typed.findNode(call.node);
-    const KernelWork work = workOf(typed, id, &operators);
-    call.bytesWritten = 0;
-    for (const ValueId v : typed.node(id).outputs)
-      if (typed.value(v).type.isTensor()) call.bytesWritten += static_cast<size_t>(bytesOf(typed.value(v).type));
-    call.bytesRead = static_cast<size_t>(work.bytes) - call.bytesWritten;
+    const KernelWork work = workOf(typed, typed.findNode(call.node), &operators);
+    call.bytesRead = static_cast<size_t>(work.bytesRead);
+    call.bytesWritten = static_cast<size_t>(work.bytesWritten);
     call.operations = work.operations;
     if (call.microseconds) call.least = roof.least(work);
   }

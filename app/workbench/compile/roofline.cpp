@@ -77,8 +77,8 @@ Roofline::Roofline(std::string device, int threads) : device_(std::move(device))
 }
 
 std::optional<double> Roofline::least(const KernelWork& work) {
-  if (bandwidth_ <= 0 || work.bytes <= 0) return std::nullopt;
-  double us = work.bytes / bandwidth_;
+  if (bandwidth_ <= 0 || work.bytes() <= 0) return std::nullopt;
+  double us = work.bytes() / bandwidth_;
   if (!work.operations || *work.operations <= 0) return us;
   if (!speeds_.contains(work.type)) speeds_.emplace(work.type, productSpeed(device_, work.type, threads_));
   if (const double speed = speeds_.at(work.type); speed > 0) us = std::max(us, *work.operations / speed);
@@ -89,11 +89,14 @@ KernelWork workOf(const Graph& g, NodeId id, const OperatorSet* operators) {
   const Node& n = g.node(id);
   const Tensors tensors = tensorsOf(g, n);
   KernelWork out;
-  for (const auto* side : {&tensors.read, &tensors.made})
-    for (const ValueId v : *side) {
-      out.bytes += bytesOf(g.value(v).type);
+  const auto count = [&](const std::vector<ValueId>& values, double& bytes) {
+    for (const ValueId v : values) {
+      bytes += bytesOf(g.value(v).type);
       if (const auto dtype = g.value(v).type.tensorInfo.dtype; dtype && isFloatingPoint(*dtype)) out.type = *dtype;
     }
+  };
+  count(tensors.read, out.bytesRead);
+  count(tensors.made, out.bytesWritten);
   const bool isGenerated = n.op->name == kGeneratedOperator;
   if (!isGenerated) out.operations = floatingOperations(g, id);
   if (isGenerated && operators) out.operations = operationsOfProgram(g, n, tensors, *operators);

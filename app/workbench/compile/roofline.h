@@ -15,9 +15,10 @@
 namespace graft::workbench {
 
 struct KernelWork {
-  double bytes = 0;                  ///< read and written, each tensor once
-  std::optional<double> operations;  ///< floating-point operations; nothing: not known
-  DType type = DType::Float32;       ///< that they are of
+  double bytesRead = 0, bytesWritten = 0;  ///< each tensor once; of a list of results its items
+  std::optional<double> operations;        ///< floating-point operations; nothing: not known
+  DType type = DType::Float32;             ///< that they are of
+  double bytes() const { return bytesRead + bytesWritten; }
 };
 
 class Roofline {

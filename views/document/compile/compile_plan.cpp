@@ -121,6 +121,8 @@ const KernelInfo* CompilePlan::kernelOf(const QString& node) const {
   return it == byNode.end() ? nullptr : &kernels[it.value()];
 }
 
+QString shareText(double share) { return share > 1 ? QStringLiteral("> 100 %") : toQt(percentText(share)); }
+
 double CompilePlan::share(const KernelInfo& k) const { return k.least / k.measured; }
 
 bool CompilePlan::isBoundByArithmetic(const KernelInfo& k) const {

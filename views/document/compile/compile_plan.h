@@ -36,6 +36,9 @@ struct LaunchInfo {
 /// "64 blocks of 256 threads · 40 registers · 12.3 kB shared · occupancy 75 % (registers)".
 QString launchText(const LaunchInfo&);
 
+/// "62 %" of a share of the roofline; "> 100 %" where the data comes from caches.
+QString shareText(double share);
+
 /// Another schedule of a kernel's loops, and the kernel's time with it.
 struct TriedInfo {
   QString schedule;  ///< "lanes i1, registers 2"

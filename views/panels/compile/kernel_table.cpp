@@ -8,6 +8,7 @@
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/fit_column.h"
 #include "views/widgets/qt_color.h"
 
 namespace graft {
@@ -174,10 +175,7 @@ void KernelTable::refresh() {
       setFigure(row, Measured, k.measured, micros(k.measured));
       setFigure(row, Before, k.operators, micros(k.operators));
       const double share = plan.share(k);
-      setFigure(row, Share, share,
-                std::isnan(share) ? QStringLiteral("–")
-                : share > 1       ? QStringLiteral("> 100 %")
-                                  : toQt(percentText(share)));
+      setFigure(row, Share, share, std::isnan(share) ? QStringLiteral("–") : shareText(share));
       const TriedInfo best = k.tried.empty() ? TriedInfo() : k.tried.front();
       setFigure(row, Tried, best.microseconds,
                 k.tried.empty() ? QStringLiteral("–") : tr("%1 (%2)").arg(micros(best.microseconds), best.schedule));
@@ -227,12 +225,9 @@ void KernelTable::contextMenuEvent(QContextMenuEvent* e) {
   if (!menu.isEmpty()) menu.exec(e->globalPos());
 }
 
-/// Names have what the figures leave; where that is too little, the table scrolls.
 void KernelTable::fitNames() {
   constexpr int least = 170;
-  int others = 0;
-  for (int column = Origin; column <= Schedule; ++column) others += header()->sectionSize(column);
-  header()->resizeSection(Name, std::max(least, viewport()->width() - others));
+  fitColumn(*this, Name, least);
 }
 
 /// The kernel that is looked at, wherever it was chosen.

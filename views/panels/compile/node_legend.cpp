@@ -14,6 +14,11 @@ namespace {
 
 constexpr int inset = 5, gap = 4, arrow = 18, mostLetters = 28;
 
+/// Of the field that has the colour and the number.
+int swatchWidth(const QFontMetrics& metrics, qsizetype place) {
+  return std::max(metrics.height(), metrics.horizontalAdvance(nodeNumber(place)) + 6);
+}
+
 }  // namespace
 
 NodeMark nodeMark(qsizetype place) {
@@ -43,7 +48,7 @@ void NodeLegend::setNodes(const QStringList& nodes) {
 
 void NodeLegend::setNode(const QString& node) {
   node_ = node;
-  show(nodes_.indexOf(node));
+  bringIntoView(nodes_.indexOf(node));
   update();
 }
 
@@ -55,8 +60,7 @@ void NodeLegend::lay() {
     Entry e;
     e.words = nodes_[i].size() > mostLetters ? nodes_[i].left(mostLetters - 1) + QChar(0x2026) : nodes_[i];
     e.left = whole_;
-    e.width = 2 * inset + std::max(metrics.height(), metrics.horizontalAdvance(nodeNumber(i)) + 6) + gap +
-              metrics.horizontalAdvance(e.words);
+    e.width = 2 * inset + swatchWidth(metrics, i) + gap + metrics.horizontalAdvance(e.words);
     whole_ += e.width + gap;
     entries_ << e;
   }
@@ -76,7 +80,7 @@ void NodeLegend::scrollTo(int offset) {
 }
 
 /// The least that brings all of the entry into view.
-void NodeLegend::show(qsizetype entry) {
+void NodeLegend::bringIntoView(qsizetype entry) {
   if (entry < 0 || entry >= entries_.size()) return;
   const Entry& e = entries_[entry];
   if (e.left < offset_)
@@ -135,8 +139,8 @@ void NodeLegend::paintEntry(QPainter& painter, qsizetype entry) const {
   }
   const NodeMark mark = nodeMark(entry);
   const Color hue = p.pattern(mark.colour);
-  const int side = metrics.height(), wide = std::max(side, metrics.horizontalAdvance(nodeNumber(entry)) + 6);
-  const QRect swatch(r.left() + inset, r.center().y() - side / 2 + 1, wide, side - 2);
+  const int side = metrics.height();
+  const QRect swatch(r.left() + inset, r.center().y() - side / 2 + 1, swatchWidth(metrics, entry), side - 2);
   painter.setPen(Qt::NoPen);
   painter.setBrush(toQt(mix(p.background, hue, p.dark ? 0.4 : 0.3)));
   painter.drawRoundedRect(swatch, 3, 3);
@@ -177,7 +181,7 @@ void NodeLegend::paintEvent(QPaintEvent*) {
 void NodeLegend::resizeEvent(QResizeEvent* e) {
   QWidget::resizeEvent(e);
   scrollTo(offset_);
-  show(nodes_.indexOf(node_));
+  bringIntoView(nodes_.indexOf(node_));
 }
 
 void NodeLegend::mousePressEvent(QMouseEvent* e) {

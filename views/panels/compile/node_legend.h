@@ -59,7 +59,7 @@ class NodeLegend : public QWidget {
   };
   void lay();
   void scrollTo(int offset);
-  void show(qsizetype entry);
+  void bringIntoView(qsizetype entry);
   QRect room() const;  ///< between the arrows
   qsizetype entryAt(const QPoint&) const;
   void hover(qsizetype entry);

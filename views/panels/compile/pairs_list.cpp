@@ -4,10 +4,10 @@
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QVBoxLayout>
-#include <algorithm>
 
 #include "views/document/run_figures.h"
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/fit_column.h"
 #include "views/widgets/qt_color.h"
 
 namespace graft {
@@ -145,13 +145,9 @@ void PairsList::show(const FusionPair& pair) {
   if (QTreeWidgetItem* row = find()) tree_->setCurrentItem(row);
 }
 
-/// Reasons have what the other columns leave; where that is too little, the table scrolls.
 void PairsList::fitReasons() {
   constexpr int least = 260;
-  int others = 0;
-  for (int column = Between; column <= Measured; ++column)
-    if (column != Why) others += tree_->header()->sectionSize(column);
-  tree_->header()->resizeSection(Why, std::max(least, tree_->viewport()->width() - others));
+  fitColumn(*tree_, Why, least);
 }
 
 bool PairsList::eventFilter(QObject* watched, QEvent* e) {

@@ -25,8 +25,7 @@ ViewOptions kernelOptions(const CompilePlan& plan) {
     const double us = std::isnan(k.measured) ? k.predicted : k.measured;
     if (!std::isnan(us)) facts << micros(us);
     if (const double share = plan.share(k); !std::isnan(share))
-      facts << (share > 1 ? CompileView::tr("> 100 % of roofline")
-                          : CompileView::tr("%1 % of roofline").arg(100 * share, 0, 'f', 0));
+      facts << CompileView::tr("%1 of roofline").arg(shareText(share));
     facts << counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")) << bytes(k.bytes());
     options.words.emplace(containerOf(k),
                           ModuleWords{k.label.toStdString(), facts.join(QStringLiteral(" · ")).toStdString(), ""});
