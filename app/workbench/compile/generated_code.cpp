@@ -46,7 +46,7 @@ void write(GeneratedKernel& kernel, const Graph& group, const CodeRequest& reque
     kernel.text = choice.source;
     return;
   }
-  Result<loops::Program> program = lower::lower(group);
+  Result<loops::Program> program = lower::lower(group, {}, isOfGpu(form) ? lower::kGpu : lower::Machine());
   if (program && !choice.loops.empty()) program = editedLoops(choice.loops, *program);
   if (!program) {
     kernel.problem = program.error().message;

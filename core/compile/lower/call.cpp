@@ -280,11 +280,15 @@ TensorId Call::permuted(TensorId t, std::span<const size_t> order) const {
   if (order.size() != rank(t)) refuse("not each dimension is named");
   Sizes to;
   for (const size_t d : order) to.push_back(sizes(t)[d]);
-  return l.view(t, std::move(to), [order = std::vector<size_t>(order.begin(), order.end())](const Index& i) {
-    Index source(i.size());
-    for (size_t d = 0; d < i.size(); ++d) source[order[d]] = i[d];
-    return source;
-  });
+  const TensorId out =
+      l.view(t, std::move(to), [order = std::vector<size_t>(order.begin(), order.end())](const Index& i) {
+        Index source(i.size());
+        for (size_t d = 0; d < i.size(); ++d) source[order[d]] = i[d];
+        return source;
+      });
+  if (const auto fastest = l[t].fastest)
+    l.setFastest(out, static_cast<size_t>(std::find(order.begin(), order.end(), *fastest) - order.begin()));
+  return out;
 }
 
 std::vector<ExprId> Call::constants(std::span<const int64_t> numbers) const {

@@ -21,7 +21,7 @@ bool storesFewElements(Lowering& l, const Nest& nest) {
     const auto extent = l.simplifier.bounds(l.program.range(r).extent).max;
     if (!extent || __builtin_mul_overflow(iterations, *extent, &iterations)) return false;
   }
-  constexpr int64_t fewOnGpu = 8192;
+  constexpr int64_t fewOnGpu = 1 << 17;  // parts of columns among them
   return iterations <= (l.machine.isGpu ? fewOnGpu : 4 * fewIterations) &&
          std::all_of(nest.stores.begin(), nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
 }
@@ -50,13 +50,22 @@ bool readsFrom(const Program& program, const Nest& reader, const Nest& writer) {
 
 void joinStatistics(Lowering& l) {
   std::vector<Nest> joined;
-  for (Nest& nest : l.program.nests) {
-    if (!joined.empty() && joined.back().outer == nest.outer && storesFewElements(l, joined.back()) &&
-        storesFewElements(l, nest) && !readsFrom(l.program, nest, joined.back())) {
-      std::move(nest.stores.begin(), nest.stores.end(), std::back_inserter(joined.back().stores));
-      continue;
+  /// The nest that may take this one in: between them stands none whose results it reads. On a CPU, its neighbour
+  /// alone.
+  const auto findPlace = [&](const Nest& nest) -> Nest* {
+    if (!storesFewElements(l, nest)) return nullptr;
+    for (auto at = joined.rbegin(); at != joined.rend(); ++at) {
+      if (readsFrom(l.program, nest, *at)) return nullptr;
+      if (at->outer == nest.outer && storesFewElements(l, *at)) return &*at;
+      if (!l.machine.isGpu) return nullptr;
     }
-    joined.push_back(std::move(nest));
+    return nullptr;
+  };
+  for (Nest& nest : l.program.nests) {
+    if (Nest* const place = findPlace(nest))
+      std::move(nest.stores.begin(), nest.stores.end(), std::back_inserter(place->stores));
+    else
+      joined.push_back(std::move(nest));
   }
   l.program.nests = std::move(joined);
 }

@@ -63,12 +63,19 @@ struct Machine {
   /// Of images whose channels lie side by side, a group norm goes over its rows, which are pieces of so many channels,
   /// from this many on; below, over the memory as it lies.
   int64_t channelsTogether = INT64_MAX;
+  /// Columns, which lie side by side in memory, are taken apart where there are fewer than blocks to keep all
+  /// processors busy, at least `least` side by side, and so many elements in a part and in all.
+  struct Columns {
+    int64_t least = 8, partLength = 64, elements = INT64_MAX;
+  } columns = {};
   /// Each nest is a kernel to wait for: rather a little work twice.
   bool isGpu = false;
 };
+inline constexpr Machine::Columns kColumnsOfGpu{.elements = 1 << 19};
 /// A GPU on which blocks of threads share a row, up to what their registers and their own memory hold.
-inline constexpr Machine kGpuWithClusters{.rowElements = 1 << 18, .channelsTogether = 8, .isGpu = true};
-inline constexpr Machine kGpu{.channelsTogether = 8, .isGpu = true};
+inline constexpr Machine kGpuWithClusters{
+    .rowElements = 1 << 18, .channelsTogether = 8, .columns = kColumnsOfGpu, .isGpu = true};
+inline constexpr Machine kGpu{.channelsTogether = 8, .columns = kColumnsOfGpu, .isGpu = true};
 
 /// The whole graph as one program. Its inputs are the graph's tensors, in order. Its sizes are the symbols of types
 /// and the graph's integer inputs, in the order in which they first appear, inputs before nodes; a size is named as the

@@ -152,18 +152,21 @@ TensorId Lowering::addInput(ValueId v) {
   computeType(dtype);  // refuses
   const std::string& name = graph.value(v).name;
   const loops::BufferId buffer = program.addBuffer(name, dtype, sizes, loops::Buffer::Role::Input);
+  const std::optional<size_t> last = sizes.empty() ? std::nullopt : std::optional(sizes.size() - 1);
   const TensorId t = add({.name = name,
                           .dtype = dtype,
                           .sizes = std::move(sizes),
                           .form = Tensor::Form::Input,
                           .cost = 1,
-                          .buffer = buffer});
+                          .buffer = buffer,
+                          .fastest = last});
   setTensor(v, t);
   return t;
 }
 
 void Lowering::setFastest(TensorId input, std::span<const int64_t> strides) {
   Tensor& t = values_[input.index];
+  t.fastest.reset();
   for (size_t d = t.sizes.size(); d-- > 0;) {
     if (d >= strides.size() || strides[d] == 0 || isOne(t.sizes[d])) continue;
     if (!t.fastest || strides[d] < strides[*t.fastest]) t.fastest = d;
@@ -296,13 +299,38 @@ Scalar combined(ReduceKind kind, Scalar a, Scalar b) {
 
 }  // namespace
 
+namespace {
+
+/// In how many parts columns are summed up, so that there are blocks of threads for all multiprocessors; 1 where there
+/// are enough, or where a kernel more takes longer than it saves.
+int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t length) {
+  constexpr int64_t wantedBlocks = 264, columnsOfBlock = 64;
+  const int64_t blocks = (columns + columnsOfBlock - 1) / columnsOfBlock;
+  int64_t elements = 0;
+  if (!__builtin_mul_overflow(columns, length, &elements) && elements < limits.elements) return 1;
+  return std::min((wantedBlocks + blocks - 1) / blocks, length / limits.partLength);
+}
+
+std::vector<bool> marked(size_t rank, std::span<const size_t> dims) {
+  std::vector<bool> out(rank);
+  for (const size_t d : dims) out[d] = true;
+  return out;
+}
+
+}  // namespace
+
 TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t> dims, bool keep) {
   const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
-  std::vector<bool> reduced(values_[body.index].sizes.size());
-  for (const size_t d : dims) reduced[d] = true;
+  const std::vector<bool> reduced = marked(values_[body.index].sizes.size(), dims);
   if (!isPlace)
     if (const std::optional<Parts> parts = findParts(body, reduced))
       return reduceParts(kind, body, reduced, keep, *parts);
+  return reduceWhole(kind, body, dims, keep);
+}
+
+TensorId Lowering::reduceWhole(ReduceKind kind, TensorId body, std::span<const size_t> dims, bool keep) {
+  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
+  const std::vector<bool> reduced = marked(values_[body.index].sizes.size(), dims);
   Tensor t{.name = std::string(loops::reduceName(kind)),
            .dtype = isPlace ? DType::Int64 : values_[body.index].dtype,
            .form = Tensor::Form::Reduction,
@@ -346,36 +374,108 @@ ExprId Lowering::reduction(ReduceKind kind, TensorId body, const std::vector<boo
 
 std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced) const {
   constexpr int64_t leastWork = 4096, mostParts = 128;
+  const Tensor& tensor = values_[body.index];
   int64_t rows = 1, count = 1, longest = 0;
   std::optional<size_t> dim;
   for (size_t d = 0; d < reduced.size(); ++d) {
-    const auto size = findNumber(values_[body.index].sizes[d]);
+    const auto size = findNumber(tensor.sizes[d]);
     if (!size || __builtin_mul_overflow(reduced[d] ? count : rows, *size, reduced[d] ? &count : &rows)) return {};
     if (!reduced[d] || *size <= longest || longest >= 2 * fewIterations) continue;
     longest = *size;
     dim = d;
   }
-  if (!dim || rows >= fewIterations || count <= machine.rowElements) return {};
+  if (!dim) return {};
+  const size_t fastest = tensor.fastest.value_or(reduced.size() - 1);
+  if (!reduced[fastest] && findNumber(tensor.sizes[fastest]) >= machine.columns.least && rows * count > 0)
+    if (const int64_t wanted = partsOfColumns(machine.columns, rows, count); wanted > 1)
+      return findPartsOfColumns(body, reduced, wanted);
+  if (rows >= fewIterations || count <= machine.rowElements) return {};
   const int64_t each = std::max<int64_t>(1, std::max(leastWork, count / mostParts) / (count / longest));
   if (each >= longest) return {};
   return Parts{*dim, longest / each, each, longest % each};
 }
 
+/// About so many, of one length where a dimension has a divisor of about that size: what is left of it would be one
+/// thread's for each column.
+std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const std::vector<bool>& reduced,
+                                                            int64_t wanted) const {
+  Parts parts{.dim = reduced.size(), .count = 1, .each = 1, .left = 0, .isColumns = true};
+  for (size_t d = 0; d < reduced.size(); ++d) {
+    if (!reduced[d] || isOne(values_[body.index].sizes[d])) continue;
+    const int64_t size = *findNumber(values_[body.index].sizes[d]);
+    if (parts.dim < reduced.size()) parts.outer.push_back(parts.dim);
+    parts.dim = d;
+    if (size > wanted || wanted <= 1) {
+      const int64_t most = std::max<int64_t>(1, size / std::max<int64_t>(wanted, 1));
+      parts.each = most;
+      for (int64_t less = most; less > most / 2; --less)
+        if (size % less == 0) {
+          parts.each = less;
+          break;
+        }
+      parts.count = size / parts.each;
+      parts.left = size % parts.each;
+      return parts;
+    }
+    parts.count = size;
+    wanted = (wanted + size - 1) / size;
+  }
+  return {};  // there is no more than one element for a part
+}
+
+std::optional<Lowering::Parts> Lowering::findEvenParts(TensorId body, std::span<const size_t> dims) const {
+  const Tensor& tensor = values_[body.index];
+  std::optional<Parts> parts = findParts(body, marked(tensor.sizes.size(), dims));
+  if (!parts) return {};
+  // The next larger number of parts of one length, if it is not much larger.
+  const int64_t size = *findNumber(tensor.sizes[parts->dim]);
+  int64_t count = parts->count;
+  while (size % count != 0) ++count;
+  if (count > 4 * parts->count) return {};
+  parts->count = count;
+  parts->each = size / count;
+  parts->left = 0;
+  return parts;
+}
+
+TensorId Lowering::stored(TensorId of) {
+  return add({.name = values_[of.index].name,
+              .dtype = values_[of.index].dtype,
+              .sizes = values_[of.index].sizes,
+              .element = [this, of](const Index& i) { return at(of, i); },
+              .form = Tensor::Form::Repeated,
+              .cost = cheapCost + 1});
+}
+
 TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector<bool>& reduced, bool keep,
                                const Parts& parts) {
-  // One for each part, behind the dimensions that are kept
+  // One for each part: behind the dimensions that are kept, or ahead of them where memory runs along these.
   Tensor part{.name = std::string(loops::reduceName(kind)) + "_part",
               .dtype = values_[body.index].dtype,
               .form = Tensor::Form::Reduction,
               .cost = 1};
-  Sizes kept;
+  Sizes counts;
+  for (const size_t d : parts.outer) counts.push_back(values_[body.index].sizes[d]);
+  counts.push_back(integer(parts.count));
   for (size_t d = 0; d < reduced.size(); ++d)
-    if (!reduced[d]) kept.push_back(values_[body.index].sizes[d]);
-  part.sizes = kept;
-  part.sizes.push_back(integer(parts.count));
-  part.element = [this, kind, body, reduced, parts](const Index& i) {
-    const ExprId first = simplifier.multiply(i.back(), integer(parts.each));
-    return reduction(kind, body, reduced, Index(i.begin(), i.end() - 1), parts.dim, first, integer(parts.each));
+    if (!reduced[d]) part.sizes.push_back(values_[body.index].sizes[d]);
+  const auto place = static_cast<std::ptrdiff_t>(parts.isColumns ? 0 : part.sizes.size());
+  part.sizes.insert(part.sizes.begin() + place, counts.begin(), counts.end());
+  part.element = [this, kind, body, reduced, parts, place](const Index& i) {
+    const auto ofPart = i.begin() + place, behind = ofPart + static_cast<std::ptrdiff_t>(parts.outer.size()) + 1;
+    Index others(i.begin(), ofPart), kept;
+    others.insert(others.end(), behind, i.end());
+    std::vector<bool> inPart = reduced;
+    for (size_t d = 0, next = 0, outer = 0; d < reduced.size(); ++d) {
+      if (!reduced[d]) {
+        kept.push_back(others[next++]);
+      } else if (outer < parts.outer.size() && parts.outer[outer] == d) {
+        inPart[d] = false;
+        kept.push_back(*(ofPart + static_cast<std::ptrdiff_t>(outer++)));
+      }
+    }
+    const ExprId first = simplifier.multiply(*(behind - 1), integer(parts.each));
+    return reduction(kind, body, inPart, kept, parts.dim, first, integer(parts.each));
   };
   const TensorId partial = add(std::move(part));
   hasParts_ = true;
@@ -385,17 +485,26 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
            .cost = 1};
   for (size_t d = 0; d < reduced.size(); ++d)
     if (!reduced[d] || keep) t.sizes.push_back(reduced[d] ? integer(1) : values_[body.index].sizes[d]);
-  t.element = [this, kind, body, partial, reduced, keep, parts](const Index& i) {
-    Index inside = keptIndex(reduced, keep, i);
-    const RangeId r = program.addRange("r" + std::to_string(program.ranges.size()), integer(parts.count));
+  t.element = [this, kind, body, partial, reduced, keep, parts, counts, place](const Index& i) {
+    Index inside = keptIndex(reduced, keep, i), ofPart;
+    std::vector<RangeId> ranges;
+    for (const ExprId count : counts) {
+      if (isOne(count)) {
+        ofPart.push_back(integer(0));
+        continue;
+      }
+      ranges.push_back(program.addRange("r" + std::to_string(program.ranges.size()), count));
+      ofPart.push_back(pool().range(ranges.back()));
+    }
     const ExprId last = parts.left == 0 ? ExprId()
                                         : reduction(kind, body, reduced, inside, parts.dim,
                                                     integer(parts.count * parts.each), integer(parts.left));
-    inside.push_back(pool().range(r));
-    const ExprId whole = pool().reduce(kind, {r}, at(partial, inside));
+    inside.insert(inside.begin() + place, ofPart.begin(), ofPart.end());
+    const ExprId whole = pool().reduce(kind, ranges, this->at(partial, inside));
     return last ? combined(kind, scalar(whole), scalar(last)).id : whole;
   };
-  return add(std::move(t));
+  const TensorId whole = add(std::move(t));
+  return parts.isColumns ? stored(whole) : whole;
 }
 
 TensorId Lowering::scan(ReduceKind kind, TensorId body, size_t dim) {

@@ -92,6 +92,7 @@ class Lowering {
   void setList(ValueId v, TensorList list) { lists_[v] = std::move(list); }
   TensorId addInput(ValueId);  ///< a tensor
   void setFastest(TensorId input, std::span<const int64_t> strides);
+  void setFastest(TensorId t, size_t dim) { values_[t.index].fastest = dim; }
   /// Says that a tensor's dimensions lie in memory in the order of another's, as far as that is known: so PyTorch lays
   /// out joined and resampled images.
   void setFastestAs(TensorId, TensorId other);
@@ -116,6 +117,20 @@ class Lowering {
   /// The combination over dimensions `dims` of `body`, whose dtype it has. Keeps them as 1 where `keep`. Where few
   /// elements combine many, parts are combined first, as many as sizes say, so that there is work for several threads.
   TensorId reduce(ReduceKind, TensorId body, std::span<const size_t> dims, bool keep);
+  /// Likewise, but never in parts.
+  TensorId reduceWhole(ReduceKind, TensorId body, std::span<const size_t> dims, bool keep);
+  /// A dimension that a reduction takes apart: `count` parts of `each` indices, and what is left; each index of the
+  /// `outer` dimensions has parts of its own.
+  struct Parts {
+    size_t dim;
+    int64_t count, each, left;
+    std::vector<size_t> outer = {};
+    bool isColumns = false;  ///< memory runs along what is kept: the parts of one column lie apart
+  };
+  /// Parts of one length, where reduce() over `dims` would combine parts first.
+  std::optional<Parts> findEvenParts(TensorId body, std::span<const size_t> dims) const;
+  /// The same elements in a buffer of their own, which is there before somebody reads it.
+  TensorId stored(TensorId);
   TensorId scan(ReduceKind, TensorId body, size_t dim);
   /// Says that a reader takes each element at several places of one iteration, or many times altogether.
   void share(TensorId);
@@ -159,12 +174,8 @@ class Lowering {
   struct KeyHash {
     size_t operator()(const Key&) const;
   };
-  /// A dimension that a reduction takes apart: `count` parts of `each` indices, and what is left.
-  struct Parts {
-    size_t dim;
-    int64_t count, each, left;
-  };
   std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
+  std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted) const;
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
   ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,
                    ExprId first, ExprId extent);

@@ -18,8 +18,9 @@ struct ScheduledResult {
 /// Adds the nests that compute the tensors, and an output buffer for each, in this order.
 void schedule(Lowering&, const std::vector<ScheduledResult>& results);
 
-/// Neighbouring nests of the same few iterations that store single elements, the later one without reading what the
-/// earlier one stores: they become one nest, which is a kernel less to wait for.
+/// Nests of the same few iterations that store single elements, the later one without reading what the earlier one or a
+/// nest between them stores: they become one nest, which is a kernel less to wait for, and reads what both read once.
+/// On a CPU, only neighbours.
 void joinStatistics(Lowering&);
 
 /// The program with what its outputs need, alone: inputs and sizes as they are, everything else numbered anew.

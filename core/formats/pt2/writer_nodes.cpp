@@ -195,8 +195,9 @@ void ExportWriter::node(const Node& n) {
   for (const auto& [key, a] : n.kwargs) inputs.push_back({{"name", key}, {"arg", argument(a, nullptr)}, {"kind", 2}});
   for (ValueId v : n.outputs) {
     const Type& t = g_.value(v).type;
-    // An attention that returns no weights: this output is no tensor, so a run finds no dtype for it.
-    const bool nothing = t.kind == Type::Kind::None || (t.isTensor() && !t.tensorInfo.dtype);
+    // An attention that returns no weights, a gradient that nobody wants: no tensor, so a run finds no dtype for it.
+    const bool nothing =
+        t.kind == Type::Kind::None || t.kind == Type::Kind::Any || (t.isTensor() && !t.tensorInfo.dtype);
     if (nothing && n.outputs.size() > 1 && g_.isUnused(v)) {
       outputs.push_back({{"as_none", true}});
     } else if (t.isTensor()) {

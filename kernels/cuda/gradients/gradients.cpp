@@ -1,9 +1,7 @@
 // The backward operators on CUDA, and the norms that keep their statistics. Products are PyTorch's: of the two that a
 // linear layer's backward pass has, neither has both operands' rows along the sum, as Graft's own kernels want them.
 //
-// The kernels are off unless GRAFT_BACKWARD_KERNELS=1 or graft::backward_kernels(True) says otherwise: they compile,
-// but have not run on a GPU yet (tests/gpu/backward_test.py is to check them). Until then the operators' ATen versions
-// run.
+// GRAFT_BACKWARD_KERNELS=0 or graft::backward_kernels(False) has the operators' ATen versions run instead.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
@@ -33,7 +31,7 @@ using Four = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 std::atomic<bool>& usesKernels() {
   static std::atomic<bool> on = [] {
     const char* value = std::getenv("GRAFT_BACKWARD_KERNELS");
-    return value && std::string_view(value) == "1";
+    return !value || std::string_view(value) != "0";
   }();
   return on;
 }

@@ -2,9 +2,11 @@
 // kernels save the log of the softmax's sums and have backward kernels. It decides among them, as
 // torch.nn.attention.sdpa_kernel tells it to.
 #include <ATen/TensorOperators.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <torch/library.h>
 
 #include <cmath>
@@ -38,17 +40,33 @@ at::Tensor added(const at::Tensor& mask, const at::Tensor& q) {
   return at::where(mask == kLowest, mask, mask.clamp_min(lowest)).to(q.scalar_type());
 }
 
-// What PyTorch takes: no mask together with causal.
+// What PyTorch takes: a mask that is added, whatever its kernels make of boolean ones in rows that see nothing, with
+// an element for each key, and not together with causal.
 OptionalTensor oneMask(const OptionalTensor& given4, const at::Tensor& q, const at::Tensor& k, bool causal) {
   if (!given(given4)) return {};
   const bool keeps = given4->scalar_type() == at::kBool;
-  at::Tensor mask = keeps ? *given4 : added(*given4, q);
+  at::Tensor mask = keeps
+                        ? at::zeros_symint(given4->sym_sizes(), q.options()).masked_fill(given4->logical_not(), kLowest)
+                        : added(*given4, q);
   while (mask.dim() < 2) mask = mask.unsqueeze(0);
-  if (!causal) return mask;
-  const at::TensorOptions options = q.options().dtype(at::kLong);
-  const at::Tensor seen =
-      at::arange(k.sym_size(2), options).unsqueeze(0) <= at::arange(q.sym_size(2), options).unsqueeze(1);
-  return keeps ? mask.logical_and(seen) : mask.masked_fill(seen.logical_not(), kLowest);
+  if (causal) {
+    const at::TensorOptions options = q.options().dtype(at::kLong);
+    const at::Tensor seen =
+        at::arange(k.sym_size(2), options).unsqueeze(0) <= at::arange(q.sym_size(2), options).unsqueeze(1);
+    return mask.masked_fill(seen.logical_not(), kLowest);
+  }
+  if (mask.sym_stride(-1) == 1 && mask.sym_size(-1) == k.sym_size(2)) return mask;
+  c10::SymDimVector sizes(mask.sym_sizes().begin(), mask.sym_sizes().end());
+  sizes.back() = k.sym_size(2);
+  return mask.expand_symint(sizes).contiguous();
+}
+
+// PyTorch's memory-efficient kernel keeps what the gradient needs where one of q, k and v has a gradient, not where the
+// mask alone has one.
+at::Tensor differentiable(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask) {
+  const bool isOfMaskAlone = given(mask) && mask->requires_grad() && at::GradMode::is_enabled() && !q.requires_grad() &&
+                             !k.requires_grad() && !v.requires_grad();
+  return isOfMaskAlone ? q.detach().requires_grad_() : q;
 }
 
 at::Tensor attended(const at::Tensor& q3, const at::Tensor& k3, const at::Tensor& v3, const OptionalTensor& mask3,
@@ -60,9 +78,9 @@ at::Tensor attended(const at::Tensor& q3, const at::Tensor& k3, const at::Tensor
   const OptionalTensor mask = oneMask(mask4, q, k, causal);
   // The flash kernel reads shared heads in place; the others, and any kernel with a mask, want them repeated.
   const bool grouped = q.is_cuda() && !given(mask) && q.scalar_type() != at::kFloat && q.scalar_type() != at::kDouble;
-  const at::Tensor out =
-      at::scaled_dot_product_attention(q, grouped ? k : repeated(k, q), grouped ? v : repeated(v, q), mask, dropout,
-                                       causal && !given(mask), scale, grouped && q.sym_size(1) != k.sym_size(1));
+  const at::Tensor out = at::scaled_dot_product_attention(
+      differentiable(q, k, v, mask), grouped ? k : repeated(k, q), grouped ? v : repeated(v, q), mask, dropout,
+      causal && !given(mask), scale, grouped && q.sym_size(1) != k.sym_size(1));
   // As the operator promises: in memory [batch, length, heads, head size].
   const at::Tensor laid = out.transpose(1, 2).contiguous();
   return q3.dim() == 3 ? laid.squeeze(2) : laid.transpose(1, 2);

@@ -11,6 +11,7 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph import _BoxedCodeGen
+from torch.utils._python_dispatch import _disable_current_modes
 
 from . import groups
 from .autocast import without_autocast
@@ -67,7 +68,8 @@ class Half:
     def chosen(self, arguments, device):
         """What runs from the first call on. It draws no random numbers that the model would miss."""
         try:
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+            # AOTAutograd watches the first call by a mode, which gives operators numbers where they want tensors.
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), _disable_current_modes():
                 return self.faster(arguments, device) or self.plain
         except Exception as e:
             if self.backend.strict:

@@ -17,6 +17,14 @@ def recorder_for(device):
     return CudaGraphs() if device == "cuda" else None
 
 
+def waits(node):
+    """Whether the operator needs numbers from the device to know how large its result is."""
+    tags = getattr(node.target, "tags", ())
+    if node.target is torch.ops.aten.index.Tensor:  # with masks alone
+        return any(i is not None and i.meta["val"].dtype in (torch.bool, torch.uint8) for i in node.args[1])
+    return torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags
+
+
 def why_not(module, device):
     """Why a graph cannot be recorded, or None."""
     for n in module.graph.nodes:
@@ -24,8 +32,7 @@ def why_not(module, device):
         for v in value if isinstance(value, (tuple, list)) else (value,):
             if isinstance(v, torch.Tensor) and v.device.type != device and n.users:
                 return f"{n.name} lies on the {v.device.type.upper()}"
-        tags = getattr(n.target, "tags", ())
-        if torch.Tag.data_dependent_output in tags or torch.Tag.dynamic_output_shape in tags:
+        if waits(n):
             return f"{n.name} ({n.target}) waits for numbers from the GPU"
     return None
 

@@ -61,6 +61,11 @@ class CudaPrinter {
     int64_t first = 0;     ///< the chunk that the loop begins with
     bool isWhole = false;  ///< no chunk goes beyond the row
   };
+  /// One pass of a team over a row: Reduces, or stores.
+  struct Step {
+    std::vector<ExprId> reduces;
+    std::vector<const loops::Store*> stores;
+  };
 
   static constexpr int64_t kSmall = int64_t{1} << 31;  ///< what 32 bits count
   static bool isArray(const loops::Buffer& b) { return !b.sizes.empty(); }
@@ -79,7 +84,7 @@ class CudaPrinter {
   void openPass(const Pass&);
   void closePass();
   void storePass(const std::vector<const loops::Store*>&);
-  void reducePass(ExprId reduce);
+  void reducePass(const std::vector<ExprId>& together);
   void rowStore(const loops::Store&);
   void barrier();
   /// Whether each thread has several columns, one in each lane.
@@ -97,6 +102,8 @@ class CudaPrinter {
   const CudaRow& rowOf(RangeId) const;
   /// The Reduces of a team that a value needs, inner ones first, without those that have names.
   void reducesOf(ExprId, std::vector<ExprId>& order) const;
+  std::vector<Step> stepsOfTeam() const;
+  Step* findPass(std::vector<Step>&, ExprId reduce) const;
   void keepLoads(const std::vector<std::vector<ExprId>>& passes);
   void store(const loops::Store&, std::vector<std::string>& after);
   void scanStore(const loops::Store&);

@@ -160,7 +160,7 @@ void CudaPlanner::chooseColumns(CudaPlan& plan, bool mayShare) {
   plan.perBlock = plan.width * plan.vector;
   // Few columns: more threads for each.
   const int64_t wanted = divideUp(multiprocessors * 1024, std::max<int64_t>(plan.iterations / plan.vector, 1));
-  const int64_t most = kMostThreads / plan.width;
+  const int64_t most = (plan.vector > 1 ? kBusyBlock : kMostThreads) / plan.width;
   int64_t team = powerAbove(std::clamp<int64_t>(wanted, std::min<int64_t>(8, longest), most));
   while (team > 1 && team > longest) team /= 2;
   const auto kept = [&] { return divideUp(longest, team) * plan.vector; };

@@ -24,31 +24,46 @@ void CudaPrinter::barrier() {
   line(plan_->team > 32 || plan_->kind == CudaPlan::Kind::Columns ? "join_block();" : "join_warp();");
 }
 
-void CudaPrinter::reducePass(ExprId id) {
-  const Expr e = program_.expressions[id];
-  const DType dtype = program_.expressions[e.operands[0]].dtype;
-  const CudaRow* row = &rowOf(e.ranges[0]);
-  const std::string type = isPlace(e) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
-  const std::string identity = cudaIdentity(e.reduce, dtype);
-  const std::string start = isPlace(e) ? type + "{" + identity + ", 0}" : identity;
-  const std::string parts = newName("part"), combination = cudaCombination(e.reduce);
+/// Reduces of one row, none of which needs another one's result: what they read is read once.
+void CudaPrinter::reducePass(const std::vector<ExprId>& together) {
+  struct Part {
+    ExprId id;
+    Expr e;
+    std::string type, name;
+  };
+  std::vector<Part> parts;
+  const CudaRow* row = &rowOf(program_.expressions[together[0]].ranges[0]);
   const Pass p = passOf(*row);
-  if (p.vector > 1) line(fmt::format("{} {}[{}];", type, parts, p.vector));
-  line(p.vector > 1 ? fmt::format("fill<{}>({}, {});", p.vector, parts, start)
-                    : fmt::format("{} {} = {};", type, parts, start));
+  for (const ExprId id : together) {
+    const Expr e = program_.expressions[id];
+    const DType dtype = program_.expressions[e.operands[0]].dtype;
+    const std::string type = isPlace(e) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
+    const std::string identity = cudaIdentity(e.reduce, dtype);
+    const std::string start = isPlace(e) ? type + "{" + identity + ", 0}" : identity;
+    const Part& part = parts.emplace_back(id, e, type, newName("part"));
+    if (p.vector > 1) line(fmt::format("{} {}[{}];", type, part.name, p.vector));
+    line(p.vector > 1 ? fmt::format("fill<{}>({}, {});", p.vector, part.name, start)
+                      : fmt::format("{} {} = {};", type, part.name, start));
+  }
   if (row->length > 0) {
     eachChunk(p, [&] {
-      const std::string next = value(e.operands[0]);
-      const std::string place = p.vector > 1 && row->vector > 1 ? "jv" : "j";
-      const std::string item = isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), place) : bareText(next);
-      const std::string part = parts + (p.vector > 1 ? "[v]" : "");
-      line(withOrigin(id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", part, combination, type, item)) + ";");
+      for (const Part& part : parts) {
+        const std::string next = value(part.e.operands[0]);
+        const std::string place = p.vector > 1 && row->vector > 1 ? "jv" : "j";
+        const std::string item =
+            isPlace(part.e) ? fmt::format("{}{{{}, {}}}", part.type, bareText(next), place) : bareText(next);
+        const std::string sum = part.name + (p.vector > 1 ? "[v]" : "");
+        const std::string combination = cudaCombination(part.e.reduce);
+        line(withOrigin(part.id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", sum, combination, part.type, item)) + ";");
+      }
       if (p.vector > 1) close();
     });
   }
-  std::string name = joined(e, type, parts, p.vector);
-  if (isPlace(e)) name += ".place";
-  scopes_[0].names[id] = name;
+  for (const Part& part : parts) {
+    std::string name = joined(part.e, part.type, part.name, p.vector);
+    if (isPlace(part.e)) name += ".place";
+    scopes_[0].names[part.id] = name;
+  }
 }
 
 /// What a thread has, combined with what the others of its team have: the name of that.
@@ -179,6 +194,68 @@ void CudaPrinter::keepLoads(const std::vector<std::vector<ExprId>>& passes) {
   }
 }
 
+/// The last pass over the reduce's row that may compute it, too: nothing from there on makes what it needs.
+CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, ExprId reduce) const {
+  const std::vector<BufferId>& reads = accesses_.of(reduce).written;
+  std::vector<ExprId> needed;
+  std::unordered_set<ExprId> seen;
+  const auto walk = [&](const auto& self, ExprId id) -> void {
+    if (!seen.insert(id).second) return;
+    if (id != reduce && plan_->rowReduces.contains(id)) needed.push_back(id);
+    for (const ExprId operand : program_.expressions[id].operands) self(self, operand);
+  };
+  walk(walk, reduce);
+  const RangeId range = program_.expressions[reduce].ranges[0];
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const bool isNeeded =
+        std::any_of(step->reduces.begin(), step->reduces.end(),
+                    [&](ExprId r) { return std::find(needed.begin(), needed.end(), r) != needed.end(); }) ||
+        std::any_of(step->stores.begin(), step->stores.end(),
+                    [&](const Store* s) { return std::find(reads.begin(), reads.end(), s->buffer) != reads.end(); });
+    if (isNeeded) return nullptr;
+    if (!step->reduces.empty() && program_.expressions[step->reduces[0]].ranges[0] == range) return &*step;
+  }
+  return nullptr;
+}
+
+/// Passes over a row, in their order: Reduces together, and stores together where nothing stands between them.
+std::vector<CudaPrinter::Step> CudaPrinter::stepsOfTeam() const {
+  std::vector<Step> steps;
+  std::vector<ExprId> reduces;
+  const auto isArrayInBlock = [&](BufferId b) {
+    return program_.buffer(b).role == Role::Local &&
+           (locals_.at(b).place == Local::Place::Shared || locals_.at(b).place == Local::Place::Own);
+  };
+  for (const Store& s : plan_->nest.stores) {
+    const size_t before = reduces.size();
+    reducesOf(s.value, reduces);
+    for (size_t i = before; i < reduces.size(); ++i) {
+      if (Step* const step = findPass(steps, reduces[i]))
+        step->reduces.push_back(reduces[i]);
+      else
+        steps.push_back({{reduces[i]}, {}});
+    }
+    const std::vector<BufferId>& reads = accesses_.of(s.value).written;
+    const bool isBehind =
+        !steps.empty() && !steps.back().stores.empty() && !s.ranges.empty() &&
+        steps.back().stores[0]->ranges == s.ranges &&
+        std::none_of(steps.back().stores.begin(), steps.back().stores.end(), [&](const Store* other) {
+          return isArrayInBlock(other->buffer) && std::find(reads.begin(), reads.end(), other->buffer) != reads.end();
+        });
+    if (isBehind)
+      steps.back().stores.push_back(&s);
+    else
+      steps.push_back({{}, {&s}});
+    // What reads this local is computed anew behind it.
+    if (program_.buffer(s.buffer).role == Role::Local)
+      std::erase_if(reduces, [&](ExprId r) {
+        const std::vector<BufferId>& of = accesses_.of(r).written;
+        return std::find(of.begin(), of.end(), s.buffer) != of.end();
+      });
+  }
+  return steps;
+}
+
 Status CudaPrinter::printTeam() {
   const CudaPlan& plan = *plan_;
   const std::string type = plan.iterations + plan.perBlock < kSmall ? "i32" : "i64";
@@ -207,51 +284,19 @@ Status CudaPrinter::printTeam() {
     line(fmt::format("const {} i = isLive ? {} : {} - {};", type, whole, count, hasColumnLanes() ? plan.vector : 1));
   }
   if (const Status s = placeLocals(); !s) return s;
-  // Passes over a row, in their order: Reduces, and stores together where nothing stands between them.
-  struct Step {
-    ExprId reduce;
-    std::vector<const Store*> stores;
-  };
-  std::vector<Step> steps;
-  std::vector<ExprId> reduces;
-  const auto isArrayInBlock = [&](BufferId b) {
-    return program_.buffer(b).role == Role::Local &&
-           (locals_.at(b).place == Local::Place::Shared || locals_.at(b).place == Local::Place::Own);
-  };
-  for (const Store& s : plan.nest.stores) {
-    const size_t before = reduces.size();
-    reducesOf(s.value, reduces);
-    for (size_t i = before; i < reduces.size(); ++i) steps.push_back({reduces[i], {}});
-    const std::vector<BufferId>& reads = accesses_.of(s.value).written;
-    const bool isBehind =
-        !steps.empty() && !steps.back().stores.empty() && !s.ranges.empty() &&
-        steps.back().stores[0]->ranges == s.ranges &&
-        std::none_of(steps.back().stores.begin(), steps.back().stores.end(), [&](const Store* other) {
-          return isArrayInBlock(other->buffer) && std::find(reads.begin(), reads.end(), other->buffer) != reads.end();
-        });
-    if (isBehind)
-      steps.back().stores.push_back(&s);
-    else
-      steps.push_back({{}, {&s}});
-    // What reads this local is computed anew behind it.
-    if (program_.buffer(s.buffer).role == Role::Local)
-      std::erase_if(reduces, [&](ExprId r) {
-        const std::vector<BufferId>& of = accesses_.of(r).written;
-        return std::find(of.begin(), of.end(), s.buffer) != of.end();
-      });
-  }
+  std::vector<Step> steps = stepsOfTeam();
   std::vector<std::vector<ExprId>> passes;
   for (const Step& s : steps) {
     std::vector<ExprId> values;
-    if (s.reduce) values.push_back(s.reduce);
+    values.insert(values.end(), s.reduces.begin(), s.reduces.end());
     for (const Store* store : s.stores)
       if (!store->ranges.empty()) values.push_back(store->value);
     passes.push_back(std::move(values));
   }
   keepLoads(passes);
   for (const Step& s : steps) {
-    if (s.reduce) {
-      reducePass(s.reduce);
+    if (!s.reduces.empty()) {
+      reducePass(s.reduces);
     } else if (s.stores[0]->ranges.empty()) {
       rowStore(*s.stores[0]);
       written(s.stores[0]->buffer);

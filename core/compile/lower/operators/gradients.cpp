@@ -1,5 +1,6 @@
 // What autograd calls in a backward pass, as ATen defines it: gradients of activations, softmax, norms and losses.
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -98,6 +99,28 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
   for (const TensorId t : {mean, rstd}) l.keep(t);
   const std::array centring{x, mean, rstd};
   const TensorId y = c.pointwise(centring, sizes, d, d, 2, [](Values v) { return (v[0] - v[1]) * v[2]; });
+  // Where one weight stands for all that a sum combines, the gradients of x, weight and bias need the same two sums.
+  if (std::ranges::equal(dims, others)) {
+    const TensorId products = c.pointwise(std::array{g, y}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
+    const TensorId sum = l.reduce(ReduceKind::Sum, g, dims, true),
+                   dot = l.reduce(ReduceKind::Sum, products, dims, true);
+    for (const TensorId t : {sum, dot}) l.keep(t);
+    if (isWanted(c, 0)) {
+      const ExprId n = countOf(l, x, dims);
+      std::vector<TensorId> operands{g, y, sum, dot, rstd};
+      if (weight) operands.push_back(*weight);
+      c.result(c.pointwise(operands, sizes, d, d, 6,
+                           [&l, n](Values v) {
+                             const Scalar count = l.convert(l.scalar(n), DType::Int64, v[0].dtype());
+                             const Scalar apart = (v[0] - v[2] / count - v[1] * (v[3] / count)) * v[4];
+                             return v.size() > 5 ? apart * v[5] : apart;
+                           }),
+               0);
+    }
+    if (isWanted(c, 1)) c.result(c.widened(c.reshaped(dot, parameter), c.resultType(1)), 1);
+    if (isWanted(c, 2)) c.result(c.widened(c.reshaped(sum, parameter), c.resultType(2)), 2);
+    return;
+  }
   if (isWanted(c, 0)) {
     const TensorId scaled =
         weight ? c.pointwise(std::array{g, *weight}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; }) : g;

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "core/compile/lower/call.h"
 #include "core/compile/lower/operators/statistics.h"
@@ -45,17 +46,96 @@ TensorId meanOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
       [&l, n](Scalar s) { return s / l.convert(l.scalar(n), DType::Int64, s.dtype()); }, "mean");
 }
 
+namespace {
+
+/// In parts, which are read once. Each part sums up what its elements are off its first one, and the squares of that:
+/// as the first is one of them, the error of the squares' sum is at most as many times the rounding as the part has
+/// elements. Then parts are joined, as Chan, Golub and LeVeque do (Updating Formulae and a Pairwise Algorithm for
+/// Computing Sample Variances, 1979).
+Statistics statisticsOfParts(Lowering& l, TensorId x, std::span<const size_t> dims, const Lowering::Parts& parts,
+                             const std::function<Scalar(Scalar)>& divided) {
+  const DType d = l[x].dtype;
+  const Sizes whole = l[x].sizes;
+  const auto ahead = static_cast<std::ptrdiff_t>(parts.outer.size()) + 1;
+  // (outer dimensions, parts, …), with the indices of one part along the dimensions that are taken apart.
+  Sizes apart = whole, counts;
+  std::vector<bool> isOuter(whole.size());
+  for (const size_t k : parts.outer) {
+    counts.push_back(whole[k]);
+    apart[k] = l.integer(1);
+    isOuter[k] = true;
+  }
+  counts.push_back(l.integer(parts.count));
+  apart[parts.dim] = l.integer(parts.each);
+  apart.insert(apart.begin(), counts.begin(), counts.end());
+  const TensorId parted = l.view(x, apart, [&l, ahead, parts](const Index& i) {
+    Index source(i.begin() + ahead, i.end());
+    for (size_t k = 0; k < parts.outer.size(); ++k) source[parts.outer[k]] = i[k];
+    const ExprId first = l.simplifier.multiply(i[static_cast<size_t>(ahead) - 1], l.integer(parts.each));
+    source[parts.dim] = l.simplifier.add(first, source[parts.dim]);
+    return source;
+  });
+  std::vector<size_t> inPart, overParts(static_cast<size_t>(ahead));
+  std::iota(overParts.begin(), overParts.end(), size_t{0});
+  Sizes one = apart;
+  int64_t count = parts.count;
+  for (const size_t k : parts.outer) count *= *l.findNumber(whole[k]);
+  for (const size_t k : dims) {
+    if (isOuter[k]) continue;
+    inPart.push_back(k + static_cast<size_t>(ahead));
+    one[inPart.back()] = l.integer(1);
+  }
+  const TensorId first = l.view(parted, one, [](const Index& i) { return i; });
+  const TensorId off = mappedWith(l, parted, first, 1, d, [](Scalar v, Scalar f) { return v - f; });
+  l.share(off);
+  const TensorId sums = l.reduceWhole(ReduceKind::Sum, off, inPart, true);
+  const TensorId squares =
+      l.reduceWhole(ReduceKind::Sum, mapped(l, off, 1, d, [](Scalar v) { return v * v; }), inPart, true);
+
+  const ExprId n = countOf(l, parted, inPart);
+  const auto counted = [&l, n](Scalar like) { return l.convert(l.scalar(n), DType::Int64, like.dtype()); };
+  const auto withoutParts = [&](TensorId t) {
+    return l.view(t, Sizes(one.begin() + ahead, one.end()), [&l, ahead](const Index& i) {
+      Index source(static_cast<size_t>(ahead), l.integer(0));
+      source.insert(source.end(), i.begin(), i.end());
+      return source;
+    });
+  };
+  const std::array ofMeans{first, sums};
+  const TensorId means = l.define("part_mean", d, one, 2, ofMeans, [&l, first, sums, counted](const Index& i) {
+    const Scalar sum = l.scalarAt(sums, i);
+    return (l.scalarAt(first, i) + sum / counted(sum)).id;
+  });
+  const TensorId sumOfMeans = l.reduceWhole(ReduceKind::Sum, means, overParts, true);
+  const TensorId mean = l.stored(mapped(
+      l, sumOfMeans, 1, d, [n = static_cast<double>(count)](Scalar s) { return s / n; }, "mean"));
+  const std::array ofSpreads{sums, squares, means, mean};
+  const TensorId spreads = l.define("spread", d, one, 6, ofSpreads, [=, &l](const Index& i) {
+    Index ofMean = i;
+    std::fill(ofMean.begin(), ofMean.begin() + ahead, l.integer(0));
+    const Scalar sum = l.scalarAt(sums, i), apartFrom = l.scalarAt(means, i) - l.scalarAt(mean, ofMean);
+    const Scalar own = maximum(l.scalarAt(squares, i) - sum * sum / counted(sum), 0.0);
+    return (own + counted(sum) * apartFrom * apartFrom).id;
+  });
+  const TensorId spread = l.reduceWhole(ReduceKind::Sum, spreads, overParts, true);
+  return {withoutParts(mean), withoutParts(l.stored(mapped(l, spread, 1, d, divided, "variance")))};
+}
+
+}  // namespace
+
 Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, double correction) {
   l.share(x);
-  const TensorId mean = meanOf(l, x, dims);
-  const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
-  const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);
   const ExprId n = countOf(l, x, dims);
   const auto divided = [&l, n, correction](Scalar s) {
     const Scalar count = l.convert(l.scalar(n), DType::Int64, s.dtype());
     if (correction == 0) return s / count;
     return s / maximum(count - correction, 0.0);
   };
+  if (const auto parts = l.findEvenParts(x, dims); parts && parts->isColumns)
+    return statisticsOfParts(l, x, dims, *parts, divided);
+  const TensorId mean = meanOf(l, x, dims);
+  const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
+  const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);
   const TensorId variance = mapped(l, sum, 1, l[x].dtype, divided, "variance");
   return {mean, variance};
 }

@@ -27,7 +27,8 @@ TensorId meanOf(Lowering&, TensorId x, std::span<const size_t> dims);
 struct Statistics {
   TensorId mean, variance;
 };
-/// In two passes, as ATen's: the mean first. Divides by the count less `correction`.
+/// In two passes, as ATen's: the mean first. On a GPU, long columns are read once, in parts. Divides by the count less
+/// `correction`.
 Statistics statisticsOf(Lowering&, TensorId x, std::span<const size_t> dims, double correction);
 
 TensorId logSoftmaxOf(Lowering&, TensorId x, std::span<const size_t> dims);

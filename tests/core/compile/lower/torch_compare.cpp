@@ -207,7 +207,10 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
   const auto expected = runInTorch(g, inputs);
   if (!expected) return "LibTorch refuses it: " + expected.error().message;
   std::set<std::string> seen;
-  for (const lower::Machine& machine : {lower::Machine(), lower::kGpuWithClusters})
+  // A GPU that takes small columns apart, too
+  constexpr lower::Machine takingApart{
+      .channelsTogether = 8, .columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
+  for (const lower::Machine& machine : {lower::Machine(), lower::kGpuWithClusters, takingApart})
     if (std::string wrong = compareFor(machine, g, inputs, sizes, *expected, seen); !wrong.empty()) return wrong;
   return {};
 }
