@@ -22,6 +22,12 @@ T given(Result<T> result, const Node& node) {
   return std::move(*result);
 }
 
+/// What runs in place of an operator. A group keeps no strides, so a view may be asked for that its inputs do not allow
+/// here, although they did in the model.
+std::string_view runnable(std::string_view name) {
+  return name == "aten.view.default" || name == "aten._unsafe_view.default" ? "aten.reshape.default" : name;
+}
+
 /// The operator as a function of a stack, and its schema. Neither where there is none.
 void resolve(const std::string& name, std::function<void(torch::jit::Stack&)>& call,
              const c10::FunctionSchema*& schema) {
@@ -53,7 +59,7 @@ AtenRun::AtenRun(const Graph& graph) : graph_(graph) {
     const Node& node = graph.node(id);
     Step& step = steps_.emplace_back(Step{id, {}});
     if (node.op->name == itemOperator) continue;
-    resolve(node.op->name, step.call, step.schema);
+    resolve(std::string(runnable(node.op->name)), step.call, step.schema);
     TORCH_CHECK(step.schema, "graft::generated: this PyTorch has no operator ", node.op->name);
     TORCH_CHECK(step.schema->arguments().size() == node.args.size(), "graft::generated: ", node.op->name,
                 " takes other arguments in this PyTorch");

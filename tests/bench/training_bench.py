@@ -243,7 +243,13 @@ def measure(name, workers, seconds, kernels):
               f"{w.bytes >> 20:6} MiB, ready {w.ready['readySeconds']:.0f} s, {best / median(w.rows):.2f} of the best, "
               f"losses {' '.join(f'{x:.4f}' for x in w.ready['losses'][:6])}", flush=True)
         if w.ready["reports"]:
-            print(" " * 10 + json.dumps(w.ready["reports"])[:600], flush=True)
+            counts = [{k: {n: c for n, c in v.items() if n != "kernels"} if isinstance(v, dict) else v for k, v in r.items()} for r in w.ready["reports"]]
+            print(" " * 10 + json.dumps(counts)[:600], flush=True)
+        if kernels:
+            groups = [(half, k) for r in w.ready["reports"] for half in ("forward", "backward") for k in r.get(half, {}).get("kernels", [])]
+            groups.sort(key=lambda g: -g[1]["calls"] * min(g[1]["us"], g[1]["plainUs"]))
+            for half, k in groups[:kernels]:
+                print(f"{'':10}{half:8} {k['calls']:4} x {k['us']:8.1f} us, ATen {k['plainUs']:8.1f}  {'kept' if k['isKept'] else 'not kept'}  {k['name'][:110]}")
         if kernels:
             listed = w.ask("profile").get("kernels", [])
             print(f"{'':10}{sum(r[2] for r in listed) / 1e3:.2f} ms in {sum(r[1] for r in listed)} kernels")

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "core/compile/lower/schedule.h"
@@ -46,27 +48,56 @@ bool readsFrom(const Program& program, const Nest& reader, const Nest& writer) {
   return false;
 }
 
+/// The stores with what `writer` stores in place of loads of it; nothing where they load another iteration's.
+std::optional<std::vector<Store>> forwarded(Lowering& l, const Nest& reader, const Nest& writer) {
+  std::map<BufferId, const Store*> stored;
+  for (const Store& s : writer.stores) stored.emplace(s.buffer, &s);
+  std::map<ExprId, ExprId> done;
+  bool isSame = true;
+  const auto rewrite = [&](const auto& self, ExprId id) -> ExprId {
+    if (const auto at = done.find(id); at != done.end()) return at->second;
+    loops::Expr e = l.pool()[id];
+    ExprId out = id;
+    const auto from = e.op == loops::Op::Load ? stored.find(e.buffer()) : stored.end();
+    if (from != stored.end()) {
+      isSame = isSame && from->second->index == e.operands && l.pool()[from->second->value].dtype == e.dtype;
+      out = from->second->value;
+    } else if (!e.operands.empty()) {
+      const loops::ExprPool::MadeFor origin(l.pool(), l.pool().origin(id));
+      for (ExprId& o : e.operands) o = self(self, o);
+      out = l.pool().add(std::move(e));
+    }
+    done.emplace(id, out);
+    return out;
+  };
+  std::vector<Store> stores = reader.stores;
+  for (Store& s : stores) s.value = rewrite(rewrite, s.value);
+  return isSame ? std::optional(std::move(stores)) : std::nullopt;
+}
+
 }  // namespace
 
 void joinStatistics(Lowering& l) {
   std::vector<Nest> joined;
-  /// The nest that may take this one in: between them stands none whose results it reads. On a CPU, its neighbour
+  /// Into a nest that stands before it, with none between them whose results it reads. On a CPU, into its neighbour
   /// alone.
-  const auto findPlace = [&](const Nest& nest) -> Nest* {
-    if (!storesFewElements(l, nest)) return nullptr;
+  const auto joins = [&](Nest& nest) {
+    if (!storesFewElements(l, nest)) return false;
     for (auto at = joined.rbegin(); at != joined.rend(); ++at) {
-      if (readsFrom(l.program, nest, *at)) return nullptr;
-      if (at->outer == nest.outer && storesFewElements(l, *at)) return &*at;
-      if (!l.machine.isGpu) return nullptr;
+      const bool reads = readsFrom(l.program, nest, *at);
+      if (reads && !l.machine.isGpu) return false;
+      if (at->outer == nest.outer && storesFewElements(l, *at)) {
+        std::optional<std::vector<Store>> stores = reads ? forwarded(l, nest, *at) : std::optional(nest.stores);
+        if (!stores) return false;
+        std::move(stores->begin(), stores->end(), std::back_inserter(at->stores));
+        return true;
+      }
+      if (reads || !l.machine.isGpu) return false;
     }
-    return nullptr;
+    return false;
   };
-  for (Nest& nest : l.program.nests) {
-    if (Nest* const place = findPlace(nest))
-      std::move(nest.stores.begin(), nest.stores.end(), std::back_inserter(place->stores));
-    else
-      joined.push_back(std::move(nest));
-  }
+  for (Nest& nest : l.program.nests)
+    if (!joins(nest)) joined.push_back(std::move(nest));
   l.program.nests = std::move(joined);
 }
 

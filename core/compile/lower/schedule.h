@@ -18,9 +18,9 @@ struct ScheduledResult {
 /// Adds the nests that compute the tensors, and an output buffer for each, in this order.
 void schedule(Lowering&, const std::vector<ScheduledResult>& results);
 
-/// Nests of the same few iterations that store single elements, the later one without reading what the earlier one or a
-/// nest between them stores: they become one nest, which is a kernel less to wait for, and reads what both read once.
-/// On a CPU, only neighbours.
+/// Nests of the same few iterations that store single elements become one, which is a kernel less to wait for and reads
+/// what both read once: on a GPU also where the later one reads what the same iteration of the earlier one stores, and
+/// where other nests stand between them whose results it does not read.
 void joinStatistics(Lowering&);
 
 /// The program with what its outputs need, alone: inputs and sizes as they are, everything else numbered anew.

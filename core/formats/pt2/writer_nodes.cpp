@@ -196,8 +196,9 @@ void ExportWriter::node(const Node& n) {
   for (ValueId v : n.outputs) {
     const Type& t = g_.value(v).type;
     // An attention that returns no weights, a gradient that nobody wants: no tensor, so a run finds no dtype for it.
-    const bool nothing =
-        t.kind == Type::Kind::None || t.kind == Type::Kind::Any || (t.isTensor() && !t.tensorInfo.dtype);
+    // So are sizes beside tensors that nobody reads, as attention on a GPU has them for its gradient.
+    const bool nothing = t.kind == Type::Kind::None || t.kind == Type::Kind::Any || t.kind == Type::Kind::Int ||
+                         (t.isTensor() && !t.tensorInfo.dtype);
     if (nothing && n.outputs.size() > 1 && g_.isUnused(v)) {
       outputs.push_back({{"as_none", true}});
     } else if (t.isTensor()) {

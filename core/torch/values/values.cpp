@@ -425,6 +425,7 @@ Result<c10::IValue> fit(c10::IValue value, const c10::Type& wanted) {
     case c10::TypeKind::TensorType:
       if (value.isTensor()) return value;
       if (value.isScalar()) return c10::IValue(at::native::wrapped_scalar_tensor(value.toScalar()));
+      if (value.isNone()) return c10::IValue(at::Tensor());  // what operators call undefined
       return misfit(value, wanted);
     case c10::TypeKind::NumberType:
       if (value.isTensor()) return numberOf(value, wanted);

@@ -106,7 +106,9 @@ def decompositions_of(choice):
     if choice == "inductor":
         from torch._inductor import lowering as _  # its decompositions ask for it
         from torch._inductor.decomposition import select_decomp_table
-        return select_decomp_table()
+        # These become what Inductor alone has kernels for: pooling in little memory, and sums into rows of an embedding.
+        apart = (torch.ops.aten.max_pool2d_with_indices, torch.ops.aten.embedding_dense_backward)
+        return {k: v for k, v in select_decomp_table().items() if getattr(k, "overloadpacket", k) not in apart}
     raise ValueError(f"graft_fx: there are no decompositions {choice!r}; choose 'core', 'inductor', None or a table of your own")
 
 

@@ -3,6 +3,7 @@ timed beside them, both in CUDA graphs, on the values of the first call. Those t
 
 import concurrent.futures
 import json
+import re
 import subprocess
 import warnings
 
@@ -49,6 +50,12 @@ ELSEWHERE = torch._C.DispatchKeySet(torch._C.DispatchKey.PrivateUse1)
 def as_aten(inputs, program, sizes=()):
     """The group's operators one by one."""
     return torch.ops.graft.generated.default.redispatch(ELSEWHERE, inputs, program, sizes)
+
+
+def name_of(program):
+    """The name in a group's text."""
+    found = re.search(r"^graph (\S+)", program, re.M)
+    return found[1] if found else ""
 
 
 def calls(graph):
@@ -148,7 +155,8 @@ def compile_all(graph, device, workers=8):
 
 
 def choose(module, arguments, device):
-    """Leaves in the graph the groups that are right and faster. Returns the counts for the report."""
+    """Leaves in the graph the groups that are right and faster. Returns what the report says of them: `kernels` has each kind of group, the
+    longest first, with its calls, and the microseconds of one as a kernel and as ATen operators."""
     compile_all(module.graph, device)
     judge = Judge(module, device)
     judge.run(*arguments, enable_io_processing=False)
@@ -157,6 +165,9 @@ def choose(module, arguments, device):
             n.target = as_aten
     module.recompile()
     different = [v for v in judge.verdicts.values() if "why" in v]
-    return {"groups": sum(v["isKept"] for v in judge.of.values()), "slower": sum(not v["isKept"] and "why" not in v for v in judge.of.values()),
+    timed = [{"name": name_of(key[0]), "calls": sum(v is verdict for v in judge.of.values()), **verdict}
+             for key, verdict in judge.verdicts.items() if "us" in verdict]
+    timed.sort(key=lambda k: -k["calls"] * min(k["us"], k["plainUs"]))
+    return {"kernels": timed, "groups": sum(v["isKept"] for v in judge.of.values()), "slower": sum(not v["isKept"] and "why" not in v for v in judge.of.values()),
             "different": [v["why"] for v in different], "isKept": any(v["isKept"] for v in judge.of.values()),
             "plainMs": sum(v.get("plainUs", 0) for v in judge.of.values()) / 1e3, "milliseconds": sum(v.get("us", 0) for v in judge.of.values()) / 1e3}

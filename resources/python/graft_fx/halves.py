@@ -53,14 +53,17 @@ class Half:
         self.module, self.plain, self.run = module, boxed(module), None
 
     def __call__(self, arguments):
-        if self.run is None:
-            if any(isinstance(v, FakeTensor) for v in arguments):
-                return self.plain(arguments)
-            self.run = self.plain
+        if self.run is not None:
+            return self.run(arguments)
+        if any(isinstance(v, FakeTensor) for v in arguments):
+            return self.plain(arguments)
+        self.run = self.plain
+        # AOTAutograd watches the first call by a mode, which gives operators numbers where they want tensors.
+        with _disable_current_modes():
             devices = {v.device for v in arguments if isinstance(v, torch.Tensor)}
             if len(devices) == 1 and self.may_fuse(next(iter(devices)).type):
                 self.run = self.chosen(list(arguments), devices.pop())
-        return self.run(arguments)
+            return self.run(arguments)
 
     def may_fuse(self, device):
         return device in ("cpu", "cuda") and (device == "cpu" if self.backend.fuse is None else self.backend.fuse)
@@ -68,8 +71,7 @@ class Half:
     def chosen(self, arguments, device):
         """What runs from the first call on. It draws no random numbers that the model would miss."""
         try:
-            # AOTAutograd watches the first call by a mode, which gives operators numbers where they want tensors.
-            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []), _disable_current_modes():
+            with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
                 return self.faster(arguments, device) or self.plain
         except Exception as e:
             if self.backend.strict:

@@ -306,6 +306,21 @@ std::optional<CudaPlan> CudaPlanner::planTiles(const std::vector<const Store*>& 
   return plan;
 }
 
+/// Whether several loads come again within a block, as those of a channel's statistics do: what several accesses of a
+/// thread share is loaded once.
+bool CudaPlanner::isPeriodic(const CudaPlan& plan) const {
+  std::unordered_set<BufferId> again;
+  for (const Store& store : plan.nest.stores)
+    for (const ExprId p : partsOf(store)) {
+      const Expr& e = program_.expressions[p];
+      if (e.op != Op::Load || !accesses_.of(p).depends(plan.index)) continue;
+      int64_t count = 1;
+      for (const ExprId size : program_.buffer(e.buffer()).sizes) count *= known(size);
+      if (count > 1 && (int64_t{plan.vector} * plan.threads) % count == 0) again.insert(e.buffer());
+    }
+  return again.size() >= 2;
+}
+
 std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
   // Stores over the same extents run together.
   std::vector<std::pair<std::vector<int64_t>, std::vector<const Store*>>> together;
@@ -363,7 +378,10 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
     const int64_t twice = 2LL * plan.vector * plan.threads;
     if (plan.vector > 1 && plan.iterations % twice == 0 &&
         plan.iterations / twice >= planning_.limits.multiprocessors * 16LL)
-      plan.chunks = 2;
+      plan.chunks = isPeriodic(plan) && plan.iterations % (2 * twice) == 0 &&
+                            plan.iterations / twice >= planning_.limits.multiprocessors * 32LL
+                        ? 4
+                        : 2;
     plan.perBlock = plan.threads;
     plans.push_back(std::move(plan));
   }

@@ -110,6 +110,7 @@ class CudaPlanner {
   std::optional<CudaPlan> planProduct(const loops::Nest&);
   CudaProduct::Operand operandOf(ExprId load, RangeId side, RangeId inner);
   CudaPlan planTeam(const loops::Nest&);
+  bool isPeriodic(const CudaPlan&) const;
   bool hasArrays(const CudaPlan&) const;
   bool keepsOwnElements(const CudaPlan&) const;
   int64_t mostBlocks() const;

@@ -151,7 +151,8 @@ void CudaPlanner::chooseColumns(CudaPlan& plan, bool mayShare) {
   if (mayShare && isEachOwn) plan.vector = vectorFor(plan.nest.stores, plan.index, plan.iterations);
   // Threads side by side: a sector of memory and more, and whole warps with those below each other.
   const auto blocks = [&] { return divideUp(plan.iterations, static_cast<int64_t>(plan.vector) * plan.width); };
-  const auto setWidth = [&] { plan.width = plan.vector <= 2 ? kWarp : 64 / plan.vector; };
+  const bool isFew = plan.iterations * 4 <= multiprocessors * kWarp;
+  const auto setWidth = [&] { plan.width = plan.vector > 2 ? 64 / plan.vector : isFew ? kWarp / 4 : kWarp; };
   setWidth();
   while (plan.vector > 1 && blocks() * mostBlocks() < multiprocessors) {
     plan.vector /= 2;

@@ -106,14 +106,20 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
                    dot = l.reduce(ReduceKind::Sum, products, dims, true);
     for (const TensorId t : {sum, dot}) l.keep(t);
     if (isWanted(c, 0)) {
-      const ExprId n = countOf(l, x, dims);
-      std::vector<TensorId> operands{g, y, sum, dot, rstd};
+      const auto divided = [&l, n = countOf(l, x, dims)](Scalar s) {
+        return s / l.convert(l.scalar(n), DType::Int64, s.dtype());
+      };
+      const bool isInParts = l.findEvenParts(x, dims).has_value();
+      const auto meanOfSum = [&](TensorId s) {
+        const TensorId mean = mapped(l, s, 1, d, divided, "mean");
+        return isInParts ? l.stored(mean) : mean;
+      };
+      std::vector<TensorId> operands{g, y, meanOfSum(sum), meanOfSum(dot), rstd};
       if (weight) operands.push_back(*weight);
       c.result(c.pointwise(operands, sizes, d, d, 6,
-                           [&l, n](Values v) {
-                             const Scalar count = l.convert(l.scalar(n), DType::Int64, v[0].dtype());
-                             const Scalar apart = (v[0] - v[2] / count - v[1] * (v[3] / count)) * v[4];
-                             return v.size() > 5 ? apart * v[5] : apart;
+                           [](Values v) {
+                             const Scalar apart = v[0] - v[2] - v[1] * v[3];
+                             return apart * (v.size() > 5 ? v[4] * v[5] : v[4]);
                            }),
                0);
     }

@@ -283,7 +283,8 @@ void lowerBatchNormInTraining(Call& c) {
   if (count < 2) c.refuse("input", "has one value a channel");
   c.traits.reducedDims.assign(dims.begin(), dims.end());
   const Statistics s = statisticsOf(c.l, x, dims, 0);
-  const TensorId rstd = inverseDeviation(c.l, s.variance, c.number("eps"));
+  TensorId rstd = inverseDeviation(c.l, s.variance, c.number("eps"));
+  if (s.isInParts) rstd = c.l.stored(rstd);
   const TensorId y = centred(c.l, x, s.mean, rstd, d);
   c.result(scaled(c, y, byChannel(c, "weight", rank), byChannel(c, "bias", rank), d), 0);
   const Sizes channels{c.sizes(x)[1]};

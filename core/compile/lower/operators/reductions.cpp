@@ -118,7 +118,7 @@ Statistics statisticsOfParts(Lowering& l, TensorId x, std::span<const size_t> di
     return (own + counted(sum) * apartFrom * apartFrom).id;
   });
   const TensorId spread = l.reduceWhole(ReduceKind::Sum, spreads, overParts, true);
-  return {withoutParts(mean), withoutParts(l.stored(mapped(l, spread, 1, d, divided, "variance")))};
+  return {withoutParts(mean), withoutParts(l.stored(mapped(l, spread, 1, d, divided, "variance"))), true};
 }
 
 }  // namespace

@@ -26,6 +26,7 @@ TensorId roundedOperand(Lowering&, TensorId x);
 TensorId meanOf(Lowering&, TensorId x, std::span<const size_t> dims);
 struct Statistics {
   TensorId mean, variance;
+  bool isInParts = false;  ///< both are stored before somebody reads them
 };
 /// In two passes, as ATen's: the mean first. On a GPU, long columns are read once, in parts. Divides by the count less
 /// `correction`.
