@@ -18,6 +18,7 @@ from .autocast import without_autocast
 from .compiled import fake_of
 from .file import FileWriter
 from .graphs import SYMBOLS, graph_data
+from .padding import pad_products
 from .program import environment
 
 
@@ -81,10 +82,11 @@ class Half:
 
     def faster(self, arguments, device):
         """The half with generated kernels; None where these do not make it faster."""
-        placeholders = self.module.graph.find_nodes(op="placeholder")
         writer = FileWriter()
         with without_autocast(), torch.no_grad():
-            data = graph_data(self.module, [fake_of(n, v) for n, v in zip(placeholders, arguments)], {}, self.module, writer, lower=True)
+            module = self.module if device.type not in self.JUDGED else self.padded(device.type)
+            placeholders = module.graph.find_nodes(op="placeholder")
+            data = graph_data(module, [fake_of(n, v) for n, v in zip(placeholders, arguments)], {}, module, writer, lower=True)
             plain = [i for i, v in enumerate(arguments) if isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) and not isinstance(v, bool)]
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
                 writer.write(f"{folder}/half.fx", "Captured", [data])
@@ -104,6 +106,13 @@ class Half:
             times = self.timed(run, arguments)
         self.report[self.name] = {"groups": made, "plainMs": times[0], "milliseconds": times[1], "isKept": times[1] <= times[0]}
         return run if times[1] <= times[0] else None
+
+    def padded(self, device):
+        """The half with products of sizes that suit the device; the half itself where all do."""
+        graph = torch.fx.Graph()
+        graph.output(graph.graph_copy(self.module.graph, {}))
+        module = torch.fx.GraphModule(self.module, graph)
+        return module if pad_products(module, device) else self.module
 
     def judged(self, program, plain, arguments, device):
         """The half with those groups that are right and faster on this GPU."""

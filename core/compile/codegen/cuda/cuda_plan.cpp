@@ -193,6 +193,21 @@ int64_t CudaPlanner::strideOf(BufferId buffer, const std::vector<ExprId>& index,
   return 0;
 }
 
+/// Whether neighbours along the range lie side by side in memory: all, or pieces of some length.
+bool CudaPlanner::liesSideBySide(BufferId buffer, const std::vector<ExprId>& index, RangeId range) {
+  constexpr int64_t leastPiece = 8;
+  for (const Affine::Term& t : accesses_.offset(buffer, index).terms) {
+    if (std::abs(known(t.factor)) != 1) continue;
+    const Expr& atom = program_.expressions[t.atom];
+    if (atom.op == Op::Range && atom.range() == range) return true;
+    if (atom.op != Op::Remainder) continue;
+    const Expr& of = program_.expressions[atom.operands[0]];
+    const int64_t* const piece = program_.expressions.findInteger(atom.operands[1]);
+    if (of.op == Op::Range && of.range() == range && piece && *piece >= leastPiece) return true;
+  }
+  return false;
+}
+
 /// The greatest strides first, as the first access has them, then as the others.
 void CudaPlanner::sortByStride(std::vector<RangeId>& ranges,
                                const std::vector<std::pair<BufferId, std::vector<ExprId>>>& accesses) {

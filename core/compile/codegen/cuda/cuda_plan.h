@@ -102,6 +102,7 @@ class CudaPlanner {
   std::vector<ExprId> partsOf(const loops::Store&) const;
   void sortByStride(std::vector<RangeId>&, const std::vector<std::pair<BufferId, std::vector<ExprId>>>&);
   int64_t strideOf(BufferId, const std::vector<ExprId>& index, RangeId);
+  bool liesSideBySide(BufferId, const std::vector<ExprId>& index, RangeId);
 
   /// Of stores that are split already; nothing where no load lies across.
   std::optional<CudaPlan> planTiles(const std::vector<const loops::Store*>&, const std::vector<RangeId>&);

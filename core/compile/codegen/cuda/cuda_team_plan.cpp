@@ -44,7 +44,7 @@ CudaPlan CudaPlanner::planTeam(const Nest& nest) {
       for (const RangeId r : accesses_.of(p).ranges) isOfRow |= !outer_.contains(r);
       if (!isOfRow) continue;
       for (const RangeId r : accesses_.of(p).ranges) {
-        if (strideOf(e.buffer(), e.operands, r) != 1 || known(program_.range(r).extent) < 4) continue;
+        if (!liesSideBySide(e.buffer(), e.operands, r) || known(program_.range(r).extent) < 4) continue;
         if (outer_.contains(r))
           votes[r] += static_cast<int64_t>(dtypeSize(e.dtype));
         else
