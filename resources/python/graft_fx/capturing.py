@@ -128,7 +128,7 @@ def separate_layers():
 
 
 def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), verify=True, strict=False, training=False,
-            memory="100%", recompute=(), decompose=None, fuse=None, graphs=True, budget=20):
+            memory="100%", recompute=(), decompose=None, fuse=True, graphs=True, budget=20):
     """A backend for torch.compile that lets Graft rewrite each captured graph by the rule file `rules`, or by the recipes
     that come with Graft, and runs the result.
 
@@ -145,7 +145,7 @@ def backend(rules=None, recipe=None, *, graft=None, library=None, libraries=(), 
     A graph that needs gradients is left alone, unless `training=True`: then the step is parted into forward and backward pass within
     `memory` of what eager keeps between them, `recompute` names modules whose values are computed again, and `decompose` is that of
     capture(). With `fuse`, each half gets the kernels that Graft generates for it, where they are right and faster: `budget` is how many
-    seconds to look for them on a CPU, as for the recipes without rules. None: on a CPU alone.
+    seconds to look for them on a CPU, as for the recipes without rules.
     With `graphs`, each half is kept as a CUDA graph on a GPU.
     """
     return Backend(str(rules) if rules is not None else None, recipe, graft, library, verify, strict, libraries, training=training,

@@ -67,7 +67,7 @@ class Half:
             return self.run(arguments)
 
     def may_fuse(self, device):
-        return device in ("cpu", "cuda") and (device == "cpu" if self.backend.fuse is None else self.backend.fuse)
+        return device in ("cpu", "cuda") and self.backend.fuse
 
     def chosen(self, arguments, device):
         """What runs from the first call on. It draws no random numbers that the model would miss."""

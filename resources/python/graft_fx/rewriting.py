@@ -47,12 +47,12 @@ class Backend:
     VARIANTS = 32  # sets of weights that one graph is used with, such as a block that a model has many times
 
     def __init__(self, rules, recipe, graft, library, verify, strict, libraries=(), budget=20, training=False, memory="100%", recompute=(),
-                 decompose=None, fuse=None, graphs=True):
+                 decompose=None, fuse=True, graphs=True):
         # Without rules: the recipes that come with Graft, tried for `budget` seconds a graph.
         self.budget = budget
         self.training, self.memory, self.recompute, self.decompose = training, memory, list(recompute), decompose
         self.graphs = graphs  # each half is kept as a CUDA graph where a kind of call comes again
-        self.fuse = fuse  # each half of a training step gets generated kernels where they are faster; None: on a CPU alone
+        self.fuse = fuse  # each half of a training step gets generated kernels where they are faster
         self.libraries = [os.path.abspath(path) for path in libraries]
         self.rules, self.recipe, self.verify, self.strict = rules, recipe, verify, strict
         self.graft = find_program(graft)

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <ctime>
 
 #include "tests/support/catch.h"
+#include "tests/support/growth.h"
 #include "tests/views/support/layout_quality.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/layout/edge_labels.h"
