@@ -9,8 +9,10 @@ must move: each input read once, each output written once. A copy of the largest
 medians of replays of a graph of several calls, each on inputs of its own, so that nothing stays in the cache between them.
 """
 import argparse
+import inspect
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -267,6 +269,15 @@ def milliseconds(function, inputs, calls):
     return statistics.median(times)
 
 
+def places(function, text):
+    """Which argument of the function each input of the group is: the group may read them in another order. Those that a trace gave names of
+    its own come in the order of arguments."""
+    names = list(inspect.signature(function).parameters)
+    wanted = re.findall(r"^  input %(\w+)", text, re.M)
+    rest = iter(i for i, n in enumerate(names) if n not in wanted)
+    return [names.index(n) if n in names else next(rest) for n in wanted]
+
+
 def bytes_of(tensors):
     return sum(t.numel() * t.element_size() for t in tensors)
 
@@ -311,7 +322,8 @@ def main():
             while len(inputs) < copies:
                 inputs.append([torch.randn_like(t) for t in inputs[0]])
             text = (a.groups / f"{name}.group").read_text()
-            generated = lambda *x: torch.ops.graft.generated(list(x), text)[0]  # noqa: E731
+            order = places(function, text)
+            generated = lambda *x: torch.ops.graft.generated([x[i] for i in order], text)[0]  # noqa: E731
             try:
                 got = generated(*inputs[0])
                 error = ((got.double() - wanted).norm() / wanted.norm()).item()
