@@ -297,10 +297,6 @@ Scalar combined(ReduceKind kind, Scalar a, Scalar b) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 /// In how many parts columns are summed up, so that there are blocks of threads for all multiprocessors; 1 where there
 /// are enough, or where a kernel more takes longer than it saves.
 int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t length) {
@@ -386,7 +382,7 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
   }
   if (!dim) return {};
   const size_t fastest = tensor.fastest.value_or(reduced.size() - 1);
-  if (!reduced[fastest] && findNumber(tensor.sizes[fastest]) >= machine.columns.least && rows * count > 0)
+  if (!reduced[fastest] && findNumber(tensor.sizes[fastest]) >= machine.columns.least && rows > 0 && count > 0)
     if (const int64_t wanted = partsOfColumns(machine.columns, rows, count); wanted > 1)
       return findPartsOfColumns(body, reduced, wanted);
   if (rows >= fewIterations || count <= machine.rowElements) return {};
