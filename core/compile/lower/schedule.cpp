@@ -363,6 +363,7 @@ class Scheduler {
   /// Whether a pointwise target can be stored by the iterations of a row kernel: it is one of the kernel's operands on
   /// the way, or reads what the kernel reads over the kernel's own ranges. Gives it the domain for that.
   bool joins(Target& t, const Target& row) {
+    if (!joinsInParallel(t, row)) return false;
     const Reads theirs = readsOf(row);
     const std::set<RangeId> outer(row.outer.begin(), row.outer.end());
     for (const Request& r : theirs.tensors)
@@ -376,6 +377,15 @@ class Scheduler {
       return false;
     t.outer = row.outer;
     return true;
+  }
+
+  /// Whether a kernel's iterations are enough to store so many elements. One sum over what is stored, too, is one
+  /// iteration, and one thread's or one block's.
+  bool joinsInParallel(const Target& t, const Target& row) const {
+    constexpr int64_t fewOnGpu = 64;
+    const auto iterations = most(row.outer), elements = most(t.domain.ranges);
+    if (!iterations || !elements || *iterations >= (l_.machine.isGpu ? fewOnGpu : fewIterations)) return true;
+    return *elements / std::max<int64_t>(1, *iterations) <= l_.machine.rowElements;
   }
 
   /// The outer ranges as they stand in the index by which the row kernel reads the tensor, and a loop for each other
