@@ -40,7 +40,7 @@ void CudaPrinter::reducePass(const std::vector<ExprId>& together) {
     const std::string type = isPlace(e) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
     const std::string identity = cudaIdentity(e.reduce, dtype);
     const std::string start = isPlace(e) ? type + "{" + identity + ", 0}" : identity;
-    const Part& part = parts.emplace_back(id, e, type, newName("part"));
+    const Part& part = parts.emplace_back(Part{id, e, type, newName("part")});
     if (p.vector > 1) line(fmt::format("{} {}[{}];", type, part.name, p.vector));
     line(p.vector > 1 ? fmt::format("fill<{}>({}, {});", p.vector, part.name, start)
                       : fmt::format("{} {} = {};", type, part.name, start));
