@@ -21,9 +21,9 @@ double processorSeconds(Work&& work, int times = 3) {
   return least;
 }
 
-/// True where four times as much takes less than ten times as long; in quadratic time it would take 16 times as long.
+/// True where five times as much takes less than ten times as long; in quadratic time it would take 25 times as long.
 inline bool growsInStep(double less, double more) {
-  std::printf("%.1f ms, with four times as much %.1f ms\n", 1e3 * less, 1e3 * more);
+  std::printf("%.1f ms, with five times as much %.1f ms\n", 1e3 * less, 1e3 * more);
   return more < 10 * less;
 }
 

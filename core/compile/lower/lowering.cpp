@@ -401,8 +401,8 @@ std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const
     const int64_t size = *findNumber(values_[body.index].sizes[d]);
     if (parts.dim < reduced.size()) parts.outer.push_back(parts.dim);
     parts.dim = d;
-    if (size > wanted || wanted <= 1) {
-      const int64_t most = std::max<int64_t>(1, size / std::max<int64_t>(wanted, 1));
+    if (size > wanted) {
+      const int64_t most = size / wanted;
       parts.each = most;
       for (int64_t less = most; less > most / 2; --less)
         if (size % less == 0) {
@@ -419,10 +419,10 @@ std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const
   return {};  // there is no more than one element for a part
 }
 
-std::optional<Lowering::Parts> Lowering::findEvenParts(TensorId body, std::span<const size_t> dims) const {
+std::optional<Lowering::Parts> Lowering::findEvenColumns(TensorId body, std::span<const size_t> dims) const {
   const Tensor& tensor = values_[body.index];
   std::optional<Parts> parts = findParts(body, marked(tensor.sizes.size(), dims));
-  if (!parts) return {};
+  if (!parts || !parts->isColumns) return {};
   // The next larger number of parts of one length, if it is not much larger.
   const int64_t size = *findNumber(tensor.sizes[parts->dim]);
   int64_t count = parts->count;

@@ -127,8 +127,8 @@ class Lowering {
     std::vector<size_t> outer = {};
     bool isColumns = false;  ///< memory runs along what is kept: the parts of one column lie apart
   };
-  /// Parts of one length, where reduce() over `dims` would combine parts first.
-  std::optional<Parts> findEvenParts(TensorId body, std::span<const size_t> dims) const;
+  /// Parts of one length, where reduce() over `dims` would combine parts of columns first.
+  std::optional<Parts> findEvenColumns(TensorId body, std::span<const size_t> dims) const;
   /// The same elements in a buffer of their own, which is there before somebody reads it.
   TensorId stored(TensorId);
   TensorId scan(ReduceKind, TensorId body, size_t dim);

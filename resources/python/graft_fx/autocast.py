@@ -13,6 +13,7 @@ from torch.fx.experimental import proxy_tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+HALVES = (torch.float16, torch.bfloat16)
 CASTS = (torch.ops.aten._to_copy.default, torch.ops.aten.to.dtype)
 
 

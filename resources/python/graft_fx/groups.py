@@ -10,6 +10,7 @@ import warnings
 import torch
 import torch.fx
 
+from .autocast import HALVES
 from .program import environment
 from .recorded import kind
 
@@ -21,7 +22,6 @@ class Fused(Recipe):
 """
 # Of the largest value of a result: what rounding may make of a group of operators.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}
-HALVES = (torch.float16, torch.bfloat16)
 FLIPPED = 1e-3  # the share of a mask or of places that rounding may change
 
 
@@ -164,10 +164,11 @@ def choose(module, arguments, device):
         if not verdict["isKept"]:
             n.target = as_aten
     module.recompile()
-    different = [v for v in judge.verdicts.values() if "why" in v]
-    timed = [{"name": name_of(key[0]), "calls": sum(v is verdict for v in judge.of.values()), **verdict}
+    calls_of, different = list(judge.of.values()), [v for v in judge.verdicts.values() if "why" in v]
+    timed = [{"name": name_of(key[0]), "calls": sum(v is verdict for v in calls_of), **verdict}
              for key, verdict in judge.verdicts.items() if "us" in verdict]
     timed.sort(key=lambda k: -k["calls"] * min(k["us"], k["plainUs"]))
-    return {"kernels": timed, "groups": sum(v["isKept"] for v in judge.of.values()), "slower": sum(not v["isKept"] and "why" not in v for v in judge.of.values()),
-            "different": [v["why"] for v in different], "isKept": any(v["isKept"] for v in judge.of.values()),
-            "plainMs": sum(v.get("plainUs", 0) for v in judge.of.values()) / 1e3, "milliseconds": sum(v.get("us", 0) for v in judge.of.values()) / 1e3}
+    kept = sum(v["isKept"] for v in calls_of)
+    return {"kernels": timed, "groups": kept, "slower": sum(not v["isKept"] and "why" not in v for v in calls_of),
+            "different": [v["why"] for v in different], "isKept": kept > 0,
+            "plainMs": sum(v.get("plainUs", 0) for v in calls_of) / 1e3, "milliseconds": sum(v.get("us", 0) for v in calls_of) / 1e3}

@@ -5,8 +5,9 @@ cut, where that is faster by far."""
 import torch
 import torch.fx
 
+from .autocast import HALVES
+
 aten = torch.ops.aten
-HALVES = (torch.float16, torch.bfloat16)
 WIDE = 8  # elements of half precision that are loaded together
 # What an H100 reaches, in operations and in bytes per microsecond; that the first two are apart is what counts.
 SLOW, FAST, MEMORY = 100e6, 400e6, 2.5e6
@@ -66,10 +67,10 @@ def pad_products(module, device="cuda"):
     """Rewrites the graph in place; returns how many products on that kind of device were widened."""
     graph, done, count = module.graph, {}, 0
 
-    def call(target, args, shape_of):
-        node = graph.call_function(target, args)
+    def call(target, *args, **kwargs):
+        node = graph.call_function(target, args, kwargs)
         with torch.no_grad():
-            node.meta["val"] = shape_of()
+            node.meta["val"] = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)
         return node
 
     def wide(operand, base, turned, rows, columns):
@@ -81,12 +82,8 @@ def pad_products(module, device="cuda"):
         key = base, rows, columns
         if key not in done:
             with graph.inserting_after(base):
-                pad = [0, columns, 0, rows]
-                done[key] = call(aten.constant_pad_nd.default, (base, pad), lambda: aten.constant_pad_nd.default(base.meta["val"], pad))
-        padded = done[key]
-        if not turned:
-            return padded
-        return call(aten.permute.default, (padded, [1, 0]), lambda: padded.meta["val"].permute(1, 0))
+                done[key] = call(aten.constant_pad_nd.default, base, [0, columns, 0, rows])
+        return call(aten.permute.default, done[key], [1, 0]) if turned else done[key]
 
     for node in [n for n in graph.nodes if n.target in (aten.mm.default, aten.addmm.default)]:
         product = Product(node)
@@ -99,19 +96,16 @@ def pad_products(module, device="cuda"):
             a = wide(product.a, *product.bases[0], rows, inner)
             b = wide(product.b, *product.bases[1], inner, columns)
             if product.bias is None:
-                made = call(aten.mm.default, (a, b), lambda: a.meta["val"] @ b.meta["val"])
+                made = call(aten.mm.default, a, b)
             else:
-                bias, pad = product.bias, [0, columns]
-                if columns:
-                    bias = call(aten.constant_pad_nd.default, (bias, pad), lambda: aten.constant_pad_nd.default(product.bias.meta["val"], pad))
-                made = call(aten.addmm.default, (bias, a, b), lambda: aten.addmm.default(bias.meta["val"], a.meta["val"], b.meta["val"]))
+                bias = call(aten.constant_pad_nd.default, product.bias, [0, columns]) if columns else product.bias
+                made = call(aten.addmm.default, bias, a, b)
             if columns:
-                made = call(aten.slice.Tensor, (made, 1, 0, n), lambda: made.meta["val"][:, :n])
+                made = call(aten.slice.Tensor, made, 1, 0, n)
             if rows:
-                made = call(aten.slice.Tensor, (made, 0, 0, m), lambda: made.meta["val"][:m])
+                made = call(aten.slice.Tensor, made, 0, 0, m)
             if columns:  # what reads it may rely on its strides
-                made = call(aten.clone.default, (made,), lambda: made.meta["val"].clone(memory_format=torch.contiguous_format))
-                made.kwargs = {"memory_format": torch.contiguous_format}
+                made = call(aten.clone.default, made, memory_format=torch.contiguous_format)
         made.meta = dict(node.meta) | {"val": made.meta["val"]}
         node.replace_all_uses_with(made)
         graph.erase_node(node)

@@ -11,12 +11,12 @@ import weakref
 import torch
 from torch._dynamo.callback import callback_handler
 
-from .autocast import without_autocast
+from .autocast import HALVES, without_autocast
 from .compiled import break_text, fake_of, weights_of
 from .file import FileWriter
 from .graphs import LOG, SYMBOLS, graph_data, value_type
 from .program import environment, find_library, find_program
-from .training import HALVES, Trainer, Unfit, has_half, needs_gradients
+from .training import Trainer, Unfit, has_half, needs_gradients
 
 
 def watch_skips(backend):

@@ -22,7 +22,7 @@ from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensor
 
 from . import checkpoints, own_gradients
-from .autocast import without_autocast
+from .autocast import HALVES, without_autocast
 from .compiled import decompositions_of, fake_of, training_signature, weights_of
 from .file import FileWriter
 from .graphs import SYMBOLS, graph_data
@@ -35,7 +35,6 @@ class Unfit(Exception):
 
 
 AT_RUN_TIME = "_at_runtime"  # core/ir/subgraph.h: runTimeSuffix
-HALVES = (torch.float16, torch.bfloat16)
 
 
 def has_half(nodes):

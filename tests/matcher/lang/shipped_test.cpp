@@ -45,6 +45,6 @@ TEST_CASE("the time to compile a file grows in step with its rules") {
     });
   };
   secondsFor(1);  // the first file loads the schemas
-  const double less = secondsFor(50);
+  const double less = secondsFor(40);
   CHECK(test::growsInStep(less, secondsFor(200)));
 }

@@ -472,7 +472,7 @@ TEST_CASE("the time of a layout grows in step with the graph") {
     const VisibleGraph view = makeVisibleGraph(test::encoder(layers), {.depth = -1, .foldRepeats = false});
     return test::processorSeconds([&] { REQUIRE(layoutLayered(view)); });
   };
-  const double less = secondsFor(85);
+  const double less = secondsFor(68);
   CHECK(test::growsInStep(less, secondsFor(340)));
 }
 

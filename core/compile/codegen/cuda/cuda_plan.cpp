@@ -389,14 +389,13 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
     while (plan.vector > 1 && plan.iterations / plan.vector < planning_.limits.multiprocessors * 128LL)
       plan.vector /= 2;
     plan.threads = plan.iterations / plan.vector < planning_.limits.multiprocessors * 512LL ? 128 : 256;
-    // Two accesses at a time where no end needs a condition.
-    const int64_t twice = 2LL * plan.vector * plan.threads;
-    if (plan.vector > 1 && plan.iterations % twice == 0 &&
-        plan.iterations / twice >= planning_.limits.multiprocessors * 16LL)
-      plan.chunks = isPeriodic(plan) && plan.iterations % (2 * twice) == 0 &&
-                            plan.iterations / twice >= planning_.limits.multiprocessors * 32LL
-                        ? 4
-                        : 2;
+    // Several accesses at a time where no end needs a condition.
+    const auto fits = [&](int64_t times) {
+      const int64_t each = times * plan.vector * plan.threads;
+      return plan.vector > 1 && plan.iterations % each == 0 &&
+             plan.iterations / each >= planning_.limits.multiprocessors * 16LL;
+    };
+    if (fits(2)) plan.chunks = isPeriodic(plan) && fits(4) ? 4 : 2;
     plan.perBlock = plan.threads;
     plans.push_back(std::move(plan));
   }

@@ -99,17 +99,17 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
   for (const TensorId t : {mean, rstd}) l.keep(t);
   const std::array centring{x, mean, rstd};
   const TensorId y = c.pointwise(centring, sizes, d, d, 2, [](Values v) { return (v[0] - v[1]) * v[2]; });
+  const auto times = [&](TensorId a, TensorId b) {
+    return c.pointwise(std::array{a, b}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
+  };
   // Where one weight stands for all that a sum combines, the gradients of x, weight and bias need the same two sums.
   if (std::ranges::equal(dims, others)) {
-    const TensorId products = c.pointwise(std::array{g, y}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
     const TensorId sum = l.reduce(ReduceKind::Sum, g, dims, true),
-                   dot = l.reduce(ReduceKind::Sum, products, dims, true);
+                   dot = l.reduce(ReduceKind::Sum, times(g, y), dims, true);
     for (const TensorId t : {sum, dot}) l.keep(t);
     if (isWanted(c, 0)) {
-      const auto divided = [&l, n = countOf(l, x, dims)](Scalar s) {
-        return s / l.convert(l.scalar(n), DType::Int64, s.dtype());
-      };
-      const bool isInParts = l.findEvenParts(x, dims).has_value();
+      const auto divided = [&l, n = countOf(l, x, dims)](Scalar s) { return s / countAs(l, n, s); };
+      const bool isInParts = l.findEvenColumns(x, dims).has_value();
       const auto meanOfSum = [&](TensorId s) {
         const TensorId mean = mapped(l, s, 1, d, divided, "mean");
         return isInParts ? l.stored(mean) : mean;
@@ -128,9 +128,8 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
     return;
   }
   if (isWanted(c, 0)) {
-    const TensorId scaled =
-        weight ? c.pointwise(std::array{g, *weight}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; }) : g;
-    const TensorId product = c.pointwise(std::array{scaled, y}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
+    const TensorId scaled = weight ? times(g, *weight) : g;
+    const TensorId product = times(scaled, y);
     const TensorId m1 = meanOf(l, scaled, dims), m2 = meanOf(l, product, dims);
     for (const TensorId t : {m1, m2}) l.keep(t);
     c.result(c.pointwise(std::array{scaled, y, m1, m2, rstd}, sizes, d, d, 4,
@@ -138,7 +137,7 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
              0);
   }
   if (isWanted(c, 1)) {
-    const TensorId product = c.pointwise(std::array{g, y}, sizes, d, d, 1, [](Values v) { return v[0] * v[1]; });
+    const TensorId product = times(g, y);
     c.result(c.widened(c.reshaped(l.reduce(ReduceKind::Sum, product, others, true), parameter), c.resultType(1)), 1);
   }
   if (isWanted(c, 2))
@@ -225,7 +224,7 @@ void lowerMseGradient(Call& c) {
   if (isMean) count = l.product(c.sizes(x));
   c.result(c.pointwise({g, x, y}, d, d, 4, [&l, count, isMean](Values v) {
     const Scalar twice = (v[1] - v[2]) * 2.0 * v[0];
-    return isMean ? twice / l.convert(l.scalar(count), DType::Int64, twice.dtype()) : twice;
+    return isMean ? twice / countAs(l, count, twice) : twice;
   }));
 }
 

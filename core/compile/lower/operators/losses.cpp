@@ -273,8 +273,7 @@ void lowerSoftTargets(Call& c, TensorId scores, TensorId targets, size_t dim, do
     return;
   }
   const ExprId count = l.simplifier.floorDivide(l.product(c.sizes(scores)), l.integer(*classes));
-  c.result(
-      mapped(l, sum, 4, d, [&l, count](Scalar s) { return s / l.convert(l.scalar(count), DType::Int64, s.dtype()); }));
+  c.result(mapped(l, sum, 4, d, [&l, count](Scalar s) { return s / countAs(l, count, s); }));
 }
 
 void lowerCrossEntropy(Call& c) {

@@ -117,10 +117,9 @@ Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each,
   std::vector<size_t> places;
   for (size_t k = 2; k + 1 < c.rank(x); ++k) places.push_back(k);
   const ExprId inRow = countOf(l, x, places);
-  const auto counted = [&l](ExprId n, Scalar like) { return l.convert(l.scalar(n), DType::Int64, like.dtype()); };
   const TensorId sums = l.reduce(ReduceKind::Sum, x, places, false);
   const TensorId means = mapped(
-      l, sums, 1, d, [=](Scalar s) { return s / counted(inRow, s); }, "row_mean");
+      l, sums, 1, d, [&l, inRow](Scalar s) { return s / countAs(l, inRow, s); }, "row_mean");
   const std::array read{x, means};
   const TensorId squares = l.define("square", d, Sizes(c.sizes(x)), 2, read, [&l, x, means](const Index& i) {
     const Scalar off = l.scalarAt(x, i) - l.scalarAt(means, {i[0], i[1], i.back()});
@@ -131,7 +130,7 @@ Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each,
   const Sizes grouped{c.sizes(x)[0], c.sizes(x)[1], l.integer(forChannels ? groups * each : groups), l.integer(each)};
   const std::array<size_t, 2> rows{1, 3};
   const ExprId count = l.simplifier.multiply(inRow, l.simplifier.multiply(grouped[1], grouped[3]));
-  const auto divided = [=](Scalar s) { return s / counted(count, s); };
+  const auto divided = [&l, count](Scalar s) { return s / countAs(l, count, s); };
   const TensorId sumsOfGroups = l.view(sums, grouped, [&l, each, forChannels](const Index& i) {
     return Index{i[0], i[1], channelAt(l, i[2], i[3], each, forChannels)};
   });
@@ -140,7 +139,7 @@ Statistics statisticsOfGroups(Call& c, TensorId x, int64_t groups, int64_t each,
   const TensorId joined = l.define("spread", d, grouped, 4, parts, [=, &l](const Index& i) {
     const Index row{i[0], i[1], channelAt(l, i[2], i[3], each, forChannels)};
     const Scalar off = l.scalarAt(means, row) - l.scalarAt(mean, {i[0], i[2]});
-    return (l.scalarAt(spreads, row) + counted(inRow, off) * off * off).id;
+    return (l.scalarAt(spreads, row) + countAs(l, inRow, off) * off * off).id;
   });
   return {mean, mapped(l, l.reduce(ReduceKind::Sum, joined, rows, false), 1, d, divided, "variance")};
 }
@@ -151,16 +150,9 @@ TensorId spreadOverChannels(Lowering& l, TensorId of, const Sizes& like, int64_t
   Sizes sizes(like.size(), l.integer(1));
   sizes.front() = like.front();
   sizes.back() = like.back();
-  return l.add({.name = l[of].name,
-                .dtype = l[of].dtype,
-                .sizes = std::move(sizes),
-                .element =
-                    [&l, of, each, forChannels](const Index& i) {
-                      const ExprId last = forChannels ? i.back() : l.simplifier.floorDivide(i.back(), l.integer(each));
-                      return l.at(of, {i.front(), last});
-                    },
-                .form = Tensor::Form::Repeated,
-                .cost = cheapCost + 1});
+  return l.stored(l.view(of, std::move(sizes), [&l, each, forChannels](const Index& i) {
+    return Index{i.front(), forChannels ? i.back() : l.simplifier.floorDivide(i.back(), l.integer(each))};
+  }));
 }
 
 /// The same for images whose channels lie side by side: a vector along a row of places would be a gather.

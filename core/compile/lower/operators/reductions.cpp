@@ -17,6 +17,8 @@ ExprId countOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
   return n;
 }
 
+Scalar countAs(Lowering& l, ExprId n, Scalar like) { return l.convert(l.scalar(n), DType::Int64, like.dtype()); }
+
 TensorId mapped(Lowering& l, TensorId x, double cost, DType gives, std::function<Scalar(Scalar)> f,
                 std::string_view name) {
   return l.define(name.empty() ? l[x].name : std::string(name), gives, Sizes(l[x].sizes), cost, std::span(&x, 1),
@@ -42,8 +44,8 @@ TensorId roundedOperand(Lowering& l, TensorId x) {
 TensorId meanOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
   const ExprId n = countOf(l, x, dims);
   return mapped(
-      l, l.reduce(ReduceKind::Sum, x, dims, true), 1, l[x].dtype,
-      [&l, n](Scalar s) { return s / l.convert(l.scalar(n), DType::Int64, s.dtype()); }, "mean");
+      l, l.reduce(ReduceKind::Sum, x, dims, true), 1, l[x].dtype, [&l, n](Scalar s) { return s / countAs(l, n, s); },
+      "mean");
 }
 
 namespace {
@@ -93,7 +95,7 @@ Statistics statisticsOfParts(Lowering& l, TensorId x, std::span<const size_t> di
       l.reduceWhole(ReduceKind::Sum, mapped(l, off, 1, d, [](Scalar v) { return v * v; }), inPart, true);
 
   const ExprId n = countOf(l, parted, inPart);
-  const auto counted = [&l, n](Scalar like) { return l.convert(l.scalar(n), DType::Int64, like.dtype()); };
+  const auto counted = [&l, n](Scalar like) { return countAs(l, n, like); };
   const auto withoutParts = [&](TensorId t) {
     return l.view(t, Sizes(one.begin() + ahead, one.end()), [&l, ahead](const Index& i) {
       Index source(static_cast<size_t>(ahead), l.integer(0));
@@ -127,12 +129,11 @@ Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, d
   l.share(x);
   const ExprId n = countOf(l, x, dims);
   const auto divided = [&l, n, correction](Scalar s) {
-    const Scalar count = l.convert(l.scalar(n), DType::Int64, s.dtype());
+    const Scalar count = countAs(l, n, s);
     if (correction == 0) return s / count;
     return s / maximum(count - correction, 0.0);
   };
-  if (const auto parts = l.findEvenParts(x, dims); parts && parts->isColumns)
-    return statisticsOfParts(l, x, dims, *parts, divided);
+  if (const auto parts = l.findEvenColumns(x, dims)) return statisticsOfParts(l, x, dims, *parts, divided);
   const TensorId mean = meanOf(l, x, dims);
   const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
   const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);

@@ -13,6 +13,8 @@ namespace graft::lower {
 
 /// The product of the sizes along `dims`.
 ExprId countOf(Lowering&, TensorId, std::span<const size_t> dims);
+/// A number of elements, in the dtype of `like`.
+Scalar countAs(Lowering&, ExprId n, Scalar like);
 /// f of each element, in the compute type of `gives`.
 TensorId mapped(Lowering&, TensorId, double cost, DType gives, std::function<Scalar(Scalar)>,
                 std::string_view name = {});

@@ -315,7 +315,7 @@ TEST_CASE("many readers of one value are siblings of their neighbours") {
     }
     return graphOf(text + "  return " + results + "\n}\n");
   };
-  const Graph some = readers(5'000), many = readers(20'000);
+  const Graph some = readers(4'000), many = readers(20'000);
   const FusionPlan plan = planFusion(many);
   CHECK(groupsOf(many, plan) == groupsOf(many, planFusion(many)));
   for (const FusionGroup& group : plan.groups) CHECK(group.inputs.size() + group.outputs.size() <= 48);
@@ -337,7 +337,7 @@ TEST_CASE("the time of a plan grows in step with the graph, and the plan is the 
     }
     return graphOf(text + "  return %v" + std::to_string(count - 1) + "\n}\n");
   };
-  const Graph some = chainOf(5'000), many = chainOf(20'000);
+  const Graph some = chainOf(4'000), many = chainOf(20'000);
   const FusionPlan plan = planFusion(many);
   CHECK(plan.groups.size() == 2222);
   CHECK(groupsOf(many, plan) == groupsOf(many, planFusion(many)));
