@@ -362,9 +362,7 @@ void addFacts(Operator& op) {
     op.facts = &noOperatorFacts;
   op.random = op.random || op.is(OperatorFact::Random);
   op.sideEffects = op.sideEffects || op.is(OperatorFact::SideEffects);
-  // The gradients of attention take tensors that are not there (a mask, places of sequences), which their schemas do
-  // not say.
-  if (op.name.ends_with("attention_backward.default"))
+  if (op.is(OperatorFact::AbsentTensors))
     for (size_t i = 1; i < op.parameters.size(); ++i)
       if (Type& type = op.parameters[i].type; type.isTensor()) type = Type::optional(type);
 }

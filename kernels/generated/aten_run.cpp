@@ -96,7 +96,7 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
           stack.emplace_back(*device);
           continue;
         }
-        stack.push_back(given(toIValue(node.args[i], parameter.type().get(), lookup), node));
+        stack.push_back(given(argumentValue(node, i, *step.schema, lookup), node));
         if (device && !node.args[i].isValue() && stack.back().isTensor()) stack.back() = madeOn(*device, stack.back());
       }
       step.call(stack);

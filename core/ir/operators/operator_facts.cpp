@@ -307,6 +307,17 @@ constexpr OperatorFacts table[] = {
     {"aten.mm", Family::Product, Shape::Product, DType::Common, RowMajor},
     {"aten.mv", Family::Product, Shape::OneLess, DType::Common, None},
     {"aten.scaled_dot_product_attention", Family::Product, Shape::SameRank, DType::Common, Random},
+    {"aten._scaled_dot_product_cudnn_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown,
+     AbsentTensors},
+    {"aten._scaled_dot_product_efficient_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown,
+     AbsentTensors},
+    {"aten._scaled_dot_product_flash_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown,
+     AbsentTensors},
+    {"aten._scaled_dot_product_fused_attention_overrideable_backward", Family::Unknown, Shape::Unknown, DType::Unknown,
+     AbsentTensors},
+    {"aten._cudnn_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown, AbsentTensors},
+    {"aten._efficient_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown, AbsentTensors},
+    {"aten._flash_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown, AbsentTensors},
 
     // Convolutions
     {"aten._convolution", Family::Convolution, Shape::SameRank, DType::Common, None},

@@ -83,6 +83,8 @@ enum class OperatorFact : uint32_t {
   CpuNumber = 1u << 24,
   /// LibTorch has no kernel for meta tensors. The result's type is the first argument's.
   NoMetaKernel = 1u << 25,
+  /// Takes None for any tensor but the first, although its schema says Tensor: LibTorch's undefined tensor.
+  AbsentTensors = 1u << 26,
 };
 
 constexpr OperatorFact operator|(OperatorFact a, OperatorFact b) {

@@ -75,8 +75,7 @@ class NumberSettler {
     if (!op || op->schema().arguments().size() != n.args.size()) return std::nullopt;
     torch::jit::Stack stack;
     for (size_t i = 0; i < n.args.size(); ++i) {
-      Result<c10::IValue> value =
-          toIValue(n.args[i], op->schema().arguments()[i].type().get(), [&](ValueId v) { return &operands.at(v); });
+      Result<c10::IValue> value = argumentValue(n, i, op->schema(), [&](ValueId v) { return &operands.at(v); });
       if (!value) return std::nullopt;
       stack.push_back(std::move(*value));
     }

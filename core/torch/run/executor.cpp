@@ -82,11 +82,15 @@ class Run {
         return;
     }
     if (o.mustFit) [[unlikely]]
-      fitTop(*plan_.wanted[o.wanted]);
+      fitTop(o);
   }
 
-  void fitTop(const c10::Type& wanted) {
-    auto fitted = fit(std::move(stack_.back()), wanted);
+  void fitTop(const Operand& o) {
+    if (o.mayBeAbsent && stack_.back().isNone()) {
+      stack_.back() = at::Tensor();
+      return;
+    }
+    auto fitted = fit(std::move(stack_.back()), *plan_.wanted[o.wanted]);
     if (!fitted) throw Misfit(fitted.error().message);
     stack_.back() = std::move(*fitted);
   }

@@ -158,6 +158,7 @@ class Planner {
       out.index = slot;
       if (wanted && !fitsAlready(g_.value(a.valueId()).type, *wanted)) {
         out.mustFit = true;
+        out.mayBeAbsent = absentTensors_ && wanted->kind() == c10::TypeKind::TensorType;
         out.wanted = static_cast<uint32_t>(plan_.wanted.size());
         plan_.wanted.push_back(wanted);
       }
@@ -175,6 +176,10 @@ class Planner {
     if (!weightsReady) return weightsReady.error();
     if (a.isValue() && (!wanted || fitsAlready(Type::tensor(), *wanted))) {
       out.index = weightConstant_.at(keyOf(a.valueId()));
+      return out;
+    }
+    if (a.isNone() && absentTensors_ && wanted && wanted->kind() == c10::TypeKind::TensorType) {
+      out.index = addConstant(at::Tensor());
       return out;
     }
     if (!computed) {
@@ -470,7 +475,7 @@ class Planner {
     }
     leaveOnStack(out.instructions);
     node_ = nullptr;
-    onHost_ = keepsFloat32_ = false;
+    onHost_ = keepsFloat32_ = absentTensors_ = false;
     const NodeId owner = b == g_.root() ? NodeId() : block.owner;
     // A loop's first return says whether it goes on.
     const size_t skipped = owner && builtInName(g_.node(owner).op->name) == "prim.Loop" ? 1 : 0;
@@ -533,6 +538,7 @@ class Planner {
     node_ = &n;
     onHost_ = place_.onHost(n);
     keepsFloat32_ = parts_ && parts_->keeps(n.id);
+    absentTensors_ = n.op->is(OperatorFact::AbsentTensors);
     numbersOnDevice_ = !device_.is_cpu() && !onHost_ && !n.op->is(OperatorFact::CpuNumber);
     for (size_t k = 0; k < args.size(); ++k) {
       auto o = operandFor(args[k], wanted[k]);
@@ -672,7 +678,7 @@ class Planner {
   std::vector<ValueId> valueInSlot_;
   // Of the node that is being planned:
   const Node* node_ = nullptr;
-  bool numbersOnDevice_ = false, onHost_ = false, keepsFloat32_ = false;
+  bool numbersOnDevice_ = false, onHost_ = false, keepsFloat32_ = false, absentTensors_ = false;
   /// Where operators are missing: what is not computed, and what is computed from made-up values.
   std::unordered_set<ValueId> absent_, dependent_;
   size_t returned_ = 0;  ///< values in the returns so far

@@ -35,7 +35,8 @@ struct Operand {
     Pytree,    ///< ProgramPlan::pytrees[index]: a list, tuple or dict with values in it
   };
   Kind kind = Kind::Constant;
-  bool mustFit = false;  ///< converted first: the graph's types do not say that it fits already
+  bool mustFit = false;      ///< converted first: the graph's types do not say that it fits already
+  bool mayBeAbsent = false;  ///< where mustFit: None becomes an undefined tensor
   uint32_t index = 0;
   uint32_t wanted = 0;  ///< where mustFit: ProgramPlan::wanted[wanted]
 };

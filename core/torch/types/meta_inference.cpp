@@ -138,7 +138,7 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
       stack.emplace_back(c10::Device(c10::kMeta));
       continue;
     }
-    auto v = toIValue(n.args[i], parameter.type().get(), look);
+    auto v = argumentValue(n, i, op->schema(), look);
     if (!v) {
       why = v.error().message;
       return Outcome::Refused;

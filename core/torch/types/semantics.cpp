@@ -25,8 +25,7 @@ Result<torch::jit::Stack> runNode(const Graph& g, const Node& n, const ValueLook
   const auto& schema = op->schema();
   torch::jit::Stack stack;
   for (size_t i = 0; i < n.args.size(); ++i) {
-    const c10::Type* wanted = i < schema.arguments().size() ? schema.arguments()[i].type().get() : nullptr;
-    auto v = toIValue(n.args[i], wanted, lookup);
+    auto v = argumentValue(n, i, schema, lookup);
     if (!v) return badInput(fmt::format("{}: {}", n.name, v.error().message));
     stack.push_back(std::move(*v));
   }

@@ -425,7 +425,6 @@ Result<c10::IValue> fit(c10::IValue value, const c10::Type& wanted) {
     case c10::TypeKind::TensorType:
       if (value.isTensor()) return value;
       if (value.isScalar()) return c10::IValue(at::native::wrapped_scalar_tensor(value.toScalar()));
-      if (value.isNone()) return c10::IValue(at::Tensor());  // what operators call undefined
       return misfit(value, wanted);
     case c10::TypeKind::NumberType:
       if (value.isTensor()) return numberOf(value, wanted);
@@ -508,6 +507,16 @@ Result<c10::IValue> toIValue(const Argument& a, const c10::Type* wanted, const V
   } catch (const std::exception& e) {
     return badInput(shortMessage(e));
   }
+}
+
+Result<c10::IValue> argumentValue(const Node& n, size_t i, const c10::FunctionSchema& schema,
+                                  const ValueLookup& lookup) {
+  const c10::Type* wanted = i < schema.arguments().size() ? schema.arguments()[i].type().get() : nullptr;
+  if (wanted && n.op->is(OperatorFact::AbsentTensors) && wanted->kind() == c10::TypeKind::TensorType) {
+    auto v = toIValue(n.args[i], nullptr, lookup);
+    if (v && v->isNone()) return c10::IValue(at::Tensor());
+  }
+  return toIValue(n.args[i], wanted, lookup);
 }
 
 std::optional<Argument> toArgument(const c10::IValue& v, const c10::Type* declared) {

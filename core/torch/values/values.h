@@ -8,6 +8,7 @@
 // Private to core/torch: includes LibTorch.
 #pragma once
 
+#include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>
 #include <ATen/core/operator_name.h>
@@ -21,6 +22,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/argument.h"
+#include "core/ir/graph.h"
 #include "core/torch/tensors.h"
 
 namespace graft {
@@ -57,6 +59,9 @@ using ValueLookup = std::function<const c10::IValue*(ValueId)>;
 /// The argument as a value of the wanted type (null: as it is). dtypes, layouts and memory formats become ints, as
 /// schemas want. Errors name what does not fit. Names of values are asked from `lookup`.
 Result<c10::IValue> toIValue(const Argument&, const c10::Type* wanted, const ValueLookup& lookup = {});
+/// The same of a node's argument `i`, for its operator's parameter: an undefined tensor where the operator takes None
+/// for a tensor (OperatorFact::AbsentTensors).
+Result<c10::IValue> argumentValue(const Node&, size_t i, const c10::FunctionSchema&, const ValueLookup& lookup = {});
 /// The conversions that PyTorch's own front ends make: number to 0-dim wrapped tensor, 0-dim tensor to number, int to
 /// float, list elements likewise, Tensor[] to Tensor?[], tuple to list, an int where int[] is wanted. Lists keep their
 /// identity where nothing has to change.

@@ -30,6 +30,14 @@ using Stack = torch::jit::Stack;
 /// integers and truth values; {…} lists tensors, [1,2] integers, N is None. What is left out has its default.
 /// An empty text: the operator cannot be called with that, or LibTorch's dispatcher does not have it.
 const std::map<std::string_view, std::string_view> samples{
+    // On a GPU alone:
+    {"aten._cudnn_attention_backward", ""},
+    {"aten._efficient_attention_backward", ""},
+    {"aten._flash_attention_backward", ""},
+    {"aten._scaled_dot_product_cudnn_attention_backward", ""},
+    {"aten._scaled_dot_product_efficient_attention_backward", ""},
+    {"aten._scaled_dot_product_flash_attention_backward", ""},
+    {"aten._scaled_dot_product_fused_attention_overrideable_backward", ""},
     {"aten._convolution", "f1x2x5x5 f3x2x3x3 f3 [1,1] [0,0] [1,1] F [0,0] 1 F F T T"},
     {"aten._convolution_mode", "f1x2x5x5 f3x2x3x3 f3 [1,1] 'valid' [1,1] 1"},
     {"aten._log_softmax", "f2x3 1 F"},
