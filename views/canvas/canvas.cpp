@@ -22,6 +22,8 @@ constexpr double smallestScale = 0.01, largestScale = 6;
 constexpr double legibleScale = 0.7;
 /// Smaller graphs are laid out within a frame or two: no detour over a worker.
 constexpr size_t laidOutInPlace = 3000;
+/// Square pixels: of less, a map of the drawing would hide too much.
+constexpr int smallCanvas = 900 * 600;
 
 }  // namespace
 
@@ -151,6 +153,7 @@ void Canvas::showFirst(int generation) {
 
 void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
   freeAsync(std::exchange(scene_, std::move(scene)));
+  places_ = {};
   layingOut_ = false;
   hover_ = -1;
   boxes_ = resolve(*scene_, decorations_);
@@ -211,6 +214,12 @@ void Canvas::setOverviewVisible(bool visible) {
   placeOverview();
 }
 
+void Canvas::setLegendVisible(bool on) {
+  hasLegend_ = on;
+  if (scene_) legendCorner_ = frame().freeCorner();
+  update();
+}
+
 void Canvas::setAutoFit(bool on, double smallest) {
   autoFit_ = on;
   autoFitSmallest_ = smallest;
@@ -224,8 +233,26 @@ void Canvas::placeOverview() {
   const double pixel = 1 / scale_;
   const bool isWhole = scene_ && visibleSceneRect().adjusted(-pixel, -pixel, pixel, pixel).contains(scene_->bounds());
   overview_->fitRoom();
-  overview_->setVisible(wanted && !isWhole);
-  overview_->move(width() - overview_->width() - 12, height() - overview_->height() - 12);
+  const auto rectIn = [&](Corner corner) { return inCorner(corner, overview_->size(), size()); };
+  bool isFree = true;
+  if (wanted && !isWhole && width() * height() < smallCanvas) {  // there it stands where it covers no boxes, or nowhere
+    const QRectF legend = frame().legendPlace();
+    const auto covers = [&](Corner corner) {
+      const QRectF r = rectIn(corner);
+      return r.intersects(legend) || scene_->covers({toScene(r.topLeft()), r.size() / scale_});
+    };
+    if (covers(overviewCorner_))
+      for (const Corner corner : {Corner::BottomRight, Corner::TopRight, Corner::BottomLeft, Corner::TopLeft})
+        if (!covers(corner)) {
+          overviewCorner_ = corner;
+          break;
+        }
+    isFree = !covers(overviewCorner_);
+  } else {
+    overviewCorner_ = legendCorner_ == Corner::BottomRight ? Corner::TopRight : Corner::BottomRight;
+  }
+  overview_->setVisible(wanted && !isWhole && isFree);
+  overview_->move(rectIn(overviewCorner_).topLeft().toPoint());
   overview_->update();
 }
 
@@ -256,6 +283,7 @@ void Canvas::fit() {
   }
   origin_ = at;
   fitted_ = true;
+  legendCorner_ = frame().freeCorner();
   invalidate();
   placeOverview();
   Q_EMIT viewChanged();
@@ -405,7 +433,8 @@ void Canvas::paintCache(const QRect& area) {
   p.scale(scale_, scale_);
   p.translate(-origin_);
   const QRectF part(toScene(area.topLeft()), QSizeF(area.size()) / scale_);
-  const CanvasLook look{palette_, decorations_, boxes_, selected_, lit_, scale_};
+  if (places_.scale() != scale_) places_ = LabelPlaces(*scene_, scale_);
+  const CanvasLook look{palette_, decorations_, boxes_, selected_, lit_, places_, scale_};
   paintScene(p, *scene_, look, part);
 }
 
@@ -470,8 +499,18 @@ void Canvas::paintEvent(QPaintEvent*) {
   }
 }
 
+/// A legend that is folded opens under the pointer.
+void Canvas::pointAtLegend(bool is) {
+  if (is == isLegendOpen_) return;
+  isLegendOpen_ = is;
+  update();
+}
+
 CanvasFrame Canvas::frame() const {
-  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_}, size(), origin_, scale_};
+  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_, legendCorner_, isLegendOpen_},
+          size(),
+          origin_,
+          scale_};
 }
 
 double Canvas::wholeScale() const {

@@ -13,11 +13,11 @@
 #include <functional>
 #include <optional>
 
-#include "views/canvas/canvas_scene.h"
+#include "views/canvas/canvas_frame.h"
+#include "views/canvas/label_places.h"
 
 namespace graft {
 
-class CanvasFrame;
 class HoverCard;
 class Overview;
 
@@ -47,7 +47,7 @@ class Canvas : public QWidget {
   const HoverCard* card() const { return card_; }
   void setOverviewVisible(bool);
   /// What the colours of nodes say, in a corner.
-  void setLegendVisible(bool on) { hasLegend_ = on, update(); }
+  void setLegendVisible(bool on);
   /// What stands still over the drawing. There must be a scene.
   CanvasFrame frame() const;
   /// The scale at which all of it is in view, and that view.
@@ -143,6 +143,7 @@ class Canvas : public QWidget {
   void invalidate();
   void paintCache(const QRect& area);
   void placeOverview();
+  void pointAtLegend(bool is);
   void navigateTo(QString from, int direction, qsizetype number);
   /// Of edges that something is said of, the one under the point, where no box is; -1: none.
   int edgeUnder(QPointF point) const;
@@ -152,6 +153,7 @@ class Canvas : public QWidget {
   SceneRef scene_;
   Decorations decorations_;
   BoxDecorations boxes_;
+  LabelPlaces places_;  ///< of the scene, at the scale that was painted last
   Palette palette_;
   QStringList selection_;
   std::vector<char> selected_, lit_;  ///< by box
@@ -162,7 +164,8 @@ class Canvas : public QWidget {
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;
   double autoFitSmallest_ = 0.65;
-  bool hasLegend_ = false, showsFocus_ = false;
+  bool hasLegend_ = false, isLegendOpen_ = false, showsFocus_ = false;
+  Corner legendCorner_ = Corner::BottomLeft, overviewCorner_ = Corner::BottomRight;
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;
   bool cacheValid_ = false;

@@ -212,29 +212,80 @@ void CanvasFrame::paintHeatScale(QPainter& p) const {
              heatText(look_.boxes.most, look_.decorations.heatUnit));
 }
 
-/// A column in the lower left corner, where there is room for it.
-void CanvasFrame::paintLegend(QPainter& p) const {
-  constexpr double row = 17, swatch = 10, narrowest = 640, lowest = 300;
+namespace {
+
+constexpr double legendRow = 17, swatch = 10, swatchGap = 5, legendPadding = 8;
+
+}  // namespace
+
+QRectF inCorner(Corner corner, QSizeF size, QSizeF canvas) {
+  constexpr double gap = 12, belowTitle = 42;
+  const bool isLeft = corner == Corner::BottomLeft || corner == Corner::TopLeft;
+  const double x = isLeft ? gap : canvas.width() - gap - size.width();
+  const double y = corner == Corner::TopLeft    ? belowTitle
+                   : corner == Corner::TopRight ? gap
+                                                : canvas.height() - gap - size.height();
+  return {QPointF(x, y), size};
+}
+
+QSizeF CanvasFrame::legendSize(bool isFolded) const {
+  constexpr double narrowest = 640, lowest = 300;
   const auto entries = legend();
-  if (entries.empty() || area_.width() < narrowest || area_.height() < lowest) return;
-  const QFont font = drawingFont(11, QFont::Normal);
-  const QFontMetricsF metrics(font);
+  if (!look_.hasLegend || look_.boxes.anyHeat || entries.empty() || area_.width() < narrowest ||
+      area_.height() < lowest)
+    return {};
+  const auto count = static_cast<double>(entries.size());
+  if (isFolded) return {count * (swatch + swatchGap) - swatchGap + 2 * legendPadding, swatch + legendPadding};
+  const QFontMetricsF metrics(drawingFont(11, QFont::Normal));
   double wide = 0;
   for (const auto& [text, color] : entries) wide = std::max(wide, metrics.horizontalAdvance(text));
-  const double high = row * static_cast<double>(entries.size());
-  const QRectF r(12, area_.height() - 12 - high - 8, wide + swatch + 24, high + 8);
+  return {wide + swatch + 3 * legendPadding, legendRow * count + legendPadding};
+}
+
+bool CanvasFrame::covers(const QRectF& r) const {
+  const double scale = area_.width() / seen_.width();
+  return look_.scene.covers({seen_.topLeft() + r.topLeft() / scale, r.size() / scale});
+}
+
+bool CanvasFrame::isLegendFolded() const {
+  return !look_.isLegendOpen && covers(inCorner(look_.legendCorner, legendSize(false), area_.size()));
+}
+
+QRectF CanvasFrame::legendPlace() const {
+  const QSizeF size = legendSize(false);
+  if (size.isEmpty()) return {};
+  return inCorner(look_.legendCorner, isLegendFolded() ? legendSize(true) : size, area_.size());
+}
+
+Corner CanvasFrame::freeCorner() const {
+  for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight})
+    if (!covers(inCorner(corner, legendSize(false), area_.size()))) return corner;
+  return Corner::BottomLeft;
+}
+
+void CanvasFrame::paintLegend(QPainter& p) const {
+  const QRectF r = legendPlace();
+  if (r.isEmpty()) return;
+  const bool isFolded = isLegendFolded();
   p.setPen(toQt(look_.palette.grid));
   p.setBrush(veil(look_.palette));
   p.drawRoundedRect(r.adjusted(0.5, 0.5, -0.5, -0.5), 6, 6);
-  p.setFont(font);
-  double y = r.top() + 4;
-  for (const auto& [text, color] : entries) {
+  p.setFont(drawingFont(11, QFont::Normal));
+  QPointF at(r.left() + legendPadding,
+             r.top() + (isFolded ? legendPadding / 2 : legendPadding / 2 + (legendRow - swatch) / 2));
+  for (const auto& [text, color] : legend()) {
     p.setPen(QPen(toQt(color), 1.4));
     p.setBrush(toQt(mix(look_.palette.surface, color, 0.3)));
-    p.drawRoundedRect(QRectF(r.left() + 8, y + (row - swatch) / 2, swatch, swatch), 3, 3);
+    p.drawRoundedRect(QRectF(at, QSizeF(swatch, swatch)), 3, 3);
+    if (isFolded) {
+      at.rx() += swatch + swatchGap;
+      continue;
+    }
     p.setPen(toQt(look_.palette.dim));
-    p.drawText(QRectF(r.left() + 8 + swatch + 6, y, wide + 4, row), Qt::AlignLeft | Qt::AlignVCenter, text);
-    y += row;
+    const double left = at.x() + swatch + 6;
+    p.drawText(QRectF(left, at.y() + swatch / 2 - legendRow / 2, r.right() - left, legendRow),
+               Qt::AlignLeft | Qt::AlignVCenter, text);
+    at.ry() += legendRow;
   }
 }
 

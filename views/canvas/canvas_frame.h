@@ -24,6 +24,10 @@ struct EdgeMark {
   Color color;
 };
 
+enum class Corner : uint8_t { BottomLeft, TopLeft, TopRight, BottomRight };
+/// A rectangle of that size in a corner of a canvas of that size.
+QRectF inCorner(Corner corner, QSizeF size, QSizeF canvas);
+
 struct FrameLook {
   const Palette& palette;
   const Scene& scene;
@@ -32,6 +36,8 @@ struct FrameLook {
   QString title;
   bool hasLegend = false;
   bool hasMarks = true;
+  Corner legendCorner = Corner::BottomLeft;
+  bool isLegendOpen = false;  ///< its words show, whatever they cover
 };
 
 class CanvasFrame {
@@ -43,6 +49,11 @@ class CanvasFrame {
   const QStringList& inside() const { return inside_; }
   /// What the legend says of kinds and changes, in order.
   std::vector<std::pair<QString, Color>> legend() const;
+  /// With its words where they cover no boxes, else as a row of colours; empty where there is none.
+  QRectF legendPlace() const;
+  bool isLegendFolded() const;
+  /// The first corner in which the whole legend covers no boxes; the first of all where there is none.
+  Corner freeCorner() const;
 
  private:
   void findMarks();
@@ -51,6 +62,8 @@ class CanvasFrame {
   void paintMarks(QPainter& painter) const;
   void paintHeatScale(QPainter& painter) const;
   void paintLegend(QPainter& painter) const;
+  QSizeF legendSize(bool isFolded) const;
+  bool covers(const QRectF& onCanvas) const;
 
   FrameLook look_;
   QRectF area_, seen_;  ///< of the canvas, and of the scene

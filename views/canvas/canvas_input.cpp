@@ -59,7 +59,8 @@ void Canvas::mouseMoveEvent(QMouseEvent* e) {
     setCursor(Qt::PointingHandCursor);
   else
     unsetCursor();
-  const int box = isMark ? -1 : scene_->boxAt(toScene(e->position()));
+  pointAtLegend(framed.legendPlace().contains(e->position()));
+  const int box = isMark || isLegendOpen_ ? -1 : scene_->boxAt(toScene(e->position()));
   if (box == hover_) return;
   card_->hide();
   hover_ = box >= 0 && scene_->view.boxes[static_cast<size_t>(box)].open ? -1 : box;
@@ -203,6 +204,7 @@ void Canvas::focusOutEvent(QFocusEvent* e) {
 
 void Canvas::leaveEvent(QEvent*) {
   hover_ = -1;
+  pointAtLegend(false);
   card_->hide();
   update();
   Q_EMIT hovered({});

@@ -4,7 +4,7 @@
 
 #include <QPainter>
 
-#include "views/canvas/canvas_scene.h"
+#include "views/canvas/label_places.h"
 
 namespace graft {
 
@@ -14,6 +14,7 @@ struct CanvasLook {
   const BoxDecorations& boxes;
   const std::vector<char>& selected;
   const std::vector<char>& lit;
+  const LabelPlaces& places;  ///< at this scale
   double scale;
 };
 

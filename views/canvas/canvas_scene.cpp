@@ -128,6 +128,7 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
   Result<Layout> layout = layoutGraph(scene->view, {.columns = options.columns, .flow = options.flow}, cancel);
   if (!layout) return nullptr;
   scene->layout = std::move(*layout);
+  scene->index = BoxIndex(scene->layout.boxes, scene->bounds().size());
   const size_t boxes = scene->view.boxes.size();
   scene->depth.resize(boxes);
   scene->inEdges.resize(boxes);

@@ -10,6 +10,7 @@
 #include <memory>
 #include <vector>
 
+#include "views/canvas/box_index.h"
 #include "views/layout/layout.h"
 #include "views/layout/palette.h"
 #include "views/widgets/qt_color.h"
@@ -34,6 +35,7 @@ struct Scene {
   std::vector<int> depth;                           ///< by box
   std::vector<std::vector<int>> inEdges, outEdges;  ///< by box
   QHash<QString, int> boxOfKey;                     ///< of visible boxes
+  BoxIndex index;
 
   /// The box that shows `key`, or the one that holds it; -1 where there is none.
   int boxOf(const QString& key) const;
@@ -44,6 +46,10 @@ struct Scene {
   QPainterPath wholePath(int edge) const;
   QRectF rect(int box) const { return toQt(layout.boxes[static_cast<size_t>(box)]); }
   QRectF bounds() const { return {0, 0, layout.width, layout.height}; }
+  /// Whether a box that holds no others is there.
+  bool covers(const QRectF& r) const {
+    return index.any(layout.boxes, r, [&](int box) { return !view.boxes[static_cast<size_t>(box)].open; });
+  }
 };
 using SceneRef = std::shared_ptr<const Scene>;
 SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});

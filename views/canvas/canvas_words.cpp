@@ -41,76 +41,58 @@ void ScenePainter::smallTexts() {
   const double overhang = 60 / look_.scale;  // badges stand out of small boxes
   for (size_t i = 0; i < boxes.size(); ++i)
     if (!boxes[i].open && visible(i, overhang)) smallBox(i, place.mapRect(toQt(scene_.layout.boxes[i])));
-  landmarks(place);
+  placedLabels(place);
   p_.restore();
 }
 
-void ScenePainter::landmarks(const QTransform& place) {
-  constexpr double high = 12, gap = 4, wide = 64;
-  const SmallText& words = SmallText::ofSize(pixels(M::nameSize), QFont::DemiBold);
-  const double line = words.font().pixelSize() + 4;
-  std::vector<QRectF> taken;
-  const auto& boxes = scene_.view.boxes;
-  p_.setFont(words.font());
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    if (!boxes[i].open || !visible(i, wide / look_.scale)) continue;
-    const QRectF r = place.mapRect(toQt(scene_.layout.boxes[i]));
-    if (r.height() < high) continue;
-    // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
-    const double header = M::header * look_.scale, top = r.top() + 1 - std::max(0.0, line - header - 1);
-    const QString count = boxes[i].repeat > 1 ? QStringLiteral("×%1").arg(boxes[i].repeat) : QString();
-    const double counted = count.isEmpty() ? 0 : words.width(count) + 10;
-    // The name of a narrow one, and the count behind it, may stand out of it where nothing else is named.
-    const double room = std::max(r.width() - 2 * gap - counted, std::min(wide, 2 * r.height()));
-    const QString text = words.fitted(toQt(boxes[i].title), room);
-    const QRectF at(r.left() + gap, top, words.width(text) + 4, line);
-    const double end = std::max(r.right() - 2, at.right() + counted);
-    const QRectF whole = end > r.right() - 2 ? at.adjusted(0, 0, counted, 0) : at;
-    const auto hits = [&](const QRectF& t) { return t.intersects(whole); };
-    const bool isFree = !text.isEmpty() && std::none_of(taken.begin(), taken.end(), hits);
-    if (counted > 0) smallBadge(count, isFree ? end : r.right() - 2, top + line / 2, pal_.hue(BoxKind::Module), words);
-    if (!isFree) continue;
-    taken.push_back(whole);
-    QColor back = toQt(pal_.container(scene_.depth[i]));
+void ScenePainter::placedLabels(const QTransform& place) {
+  const SmallText& names = SmallText::ofSize(pixels(M::nameSize), QFont::DemiBold);
+  const SmallText& counts = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
+  const QRectF area = place.mapRect(area_).adjusted(-1, -1, 1, 1);
+  for (const PlacedLabel& label : look_.places.labels()) {
+    const QRectF at = label.at.translated(place.dx(), place.dy());
+    if (!at.intersects(area)) continue;
+    const auto box = static_cast<size_t>(label.box);
+    const bool isOpen = scene_.view.boxes[box].open;
+    if (label.kind == PlacedLabel::Kind::Count) {
+      smallBadge(label.text, at.right(), at.center().y(), pal_.hue(BoxKind::Module), isOpen ? names : counts);
+      continue;
+    }
+    const int around = isOpen ? label.box : scene_.view.boxes[box].parent;
+    QColor back = toQt(around < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(around)]));
     back.setAlpha(225);
     p_.setPen(Qt::NoPen);
     p_.setBrush(back);
     p_.drawRoundedRect(at, 3, 3);
+    p_.setFont(names.font());
     p_.setPen(toQt(pal_.text));
-    p_.drawText(QPointF(at.left() + 2, at.center().y() + words.drop()), text);
+    p_.drawText(QPointF(at.left() + 2, at.center().y() + names.drop()), label.text);
   }
 }
 
 void ScenePainter::smallBox(size_t i, const QRectF& r) {
-  constexpr double leastHeight = 5.5, gap = 5;
-  const double padding = std::clamp((r.width() - 14) / 10, 0.5, 4.0);
+  constexpr double gap = 5;
+  const double padding = SmallMetrics::padding(r.width());
   const Box& box = scene_.view.boxes[i];
   const Shade shade = shadeOf(i);
   const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
   const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
   const bool isModule = box.kind == BoxKind::Module;
   const int matches = isModule && look_.boxes.change[i] == Change::None ? look_.boxes.matches[i] : 0;
-  double left = r.left() + padding, right = r.right() - padding;
-  if (box.repeat > 1 && r.height() >= leastHeight) {
-    const QString count = QStringLiteral("×%1").arg(box.repeat);
-    const double width = small.width(count) + 8;
-    const bool fits = r.width() - width >= 28;
-    const double end = fits ? r.right() - 2 : r.right() + width - 4;
-    smallBadge(count, end, fits ? middleOfTitle(box, r) : r.center().y(), pal_.hue(BoxKind::Module), small);
-    if (fits) right = end - width - 2;
-  }
+  const double left = r.left() + padding;
+  double right = r.left() + std::min(r.width() - padding, look_.places.wordsEnd(static_cast<int>(i), r.width()));
   if (matches > 0) {
     const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
     smallBadge(QStringLiteral("◆%1").arg(matches), r.right() + 6, r.top(), color, small);
   }
-  if (r.height() < leastHeight) return;
+  if (r.height() < SmallMetrics::lowest) return;
   const bool hasHeat = look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i]);
   const QString detail = hasHeat ? heatText(look_.boxes.heat[i], look_.decorations.heatUnit) : toQt(box.detail);
-  const bool two = !detail.isEmpty() && r.height() >= twoLines();
+  const bool two = hasTwoLines(!detail.isEmpty(), r.height(), look_.scale);
   const QString first = title.fitted(toQt(box.title), right - left);
   if (first.isEmpty()) return;
   const double used = title.width(first);
-  const double y = two ? middleOfTitle(box, r) : r.center().y();
+  const double y = middleOfFirstLine(!detail.isEmpty(), r, look_.scale);
   // The beginning of a name says less than nothing where many begin alike.
   constexpr qsizetype tellsEnough = 6;
   QString name = box.name == box.title || first.endsWith(QChar(0x2026))

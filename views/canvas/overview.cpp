@@ -25,10 +25,11 @@ void Overview::refresh() {
 void Overview::fitRoom() {
   const SceneRef scene = canvas_->scene();
   if (!scene || scene->bounds().isEmpty()) return;
-  constexpr double area = 20000, least = 84, most = 240, part = 0.34;  // of a low canvas
+  constexpr double area = 20000, least = 84, most = 240, part = 0.34, share = 0.03;  // of a low canvas, of a small one
   const double aspect = scene->bounds().width() / scene->bounds().height();
   double w = std::clamp(std::sqrt(area * aspect), least, most), h = std::clamp(std::sqrt(area / aspect), least, most);
-  const double shrink = std::min({1.0, part * canvas_->width() / w, part * canvas_->height() / h});
+  const double shrink = std::min({1.0, part * canvas_->width() / w, part * canvas_->height() / h,
+                                  std::sqrt(share * canvas_->width() * canvas_->height() / (w * h))});
   const QSize wanted(static_cast<int>(std::max(shrink * w, least / 2)), static_cast<int>(shrink * h));
   if (wanted == size()) return;
   resize(wanted);

@@ -27,8 +27,7 @@ class ScenePainter {
            r.bottom() >= area_.top() - margin;
   }
   bool readable(double size) const { return size * look_.scale >= SmallText::smallest; }
-  /// As large as the zoom makes it, but never too small to be read.
-  int pixels(double size) const { return std::max(SmallText::smallest, static_cast<int>(size * look_.scale)); }
+  int pixels(double size) const { return SmallText::pixelsAt(size, look_.scale); }
   bool block(double size) const { return size * look_.scale < 3; }
   QPen pen(QColor color, double width = 1.2, Qt::PenStyle style = Qt::SolidLine) const {
     QPen pen(color, width, style);
@@ -37,11 +36,6 @@ class ScenePainter {
     return pen;
   }
   QColor faded(Color c, double amount) const { return toQt(mix(pal_.background, c, amount)); }
-  double twoLines() const { return pixels(M::titleSize) + pixels(M::detailSize) + 4; }
-  double middleOfTitle(const Box& box, const QRectF& r) const {
-    const bool two = !box.detail.empty() && r.height() >= twoLines();
-    return two ? r.top() + r.height() * 0.31 : r.center().y();
-  }
 
   /// The colours of a box that is no open container, and of its words.
   struct Shade {
@@ -63,12 +57,11 @@ class ScenePainter {
 
   // Words
   void containerTitle(size_t i);
-  /// Words in pixels, of one size whatever the zoom: names of containers, outer ones first, where there is room, then
-  /// what each box has room for.
+  /// Words in pixels, of one size whatever the zoom: what each box has room for, then names and counts at their places.
   void smallTexts();
-  void landmarks(const QTransform& place);
-  /// As much as `r`, in pixels, has room for: the title, the name beside it, the detail below; ×N and the number of
-  /// matches always.
+  void placedLabels(const QTransform& place);
+  /// As much as `r`, in pixels, has room for: the title, the name beside it, the detail below; the number of matches
+  /// always.
   void smallBox(size_t i, const QRectF& r);
   void smallBadge(const QString& text, double right, double middle, Color color, const SmallText& words);
   void heatBadge(size_t i, const QRectF& r);

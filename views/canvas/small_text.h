@@ -9,17 +9,22 @@
 #include <QFont>
 #include <QFontMetricsF>
 #include <QString>
+#include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "views/layout/layout.h"
 
 namespace graft {
 
 class SmallText {
  public:
   /// Nobody reads smaller letters.
-  static constexpr int smallest = 9;
+  static constexpr int smallest = static_cast<int>(SmallMetrics::letters);
   /// A box that has no room for that many letters stays without words.
-  static constexpr int fewestLetters = 3;
+  static constexpr int fewestLetters = static_cast<int>(SmallMetrics::fewest);
+  /// As large as the zoom makes it, but never too small to be read.
+  static int pixelsAt(double size, double scale) { return std::max(smallest, static_cast<int>(size * scale)); }
 
   /// Kept for as long as the program runs.
   static const SmallText& ofSize(int pixels, QFont::Weight weight);

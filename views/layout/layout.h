@@ -5,6 +5,7 @@
 //   paint(visible.boxes[i], l->boxes[i]);  stroke(l->edges[e].points);
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -62,6 +63,13 @@ struct Metrics {
   static constexpr double titleSize = 13, nameSize = 11, detailSize = 11, chipSize = 10, labelSize = 10;
   static constexpr double padding = 10, chipPadding = 5, chipGap = 4, chipHeight = 14, header = 26, margin = 14;
   static constexpr double maxWidth = 300;
+};
+/// Boxes that are too small for their usual text have words of one size, in pixels of the screen: at least three
+/// letters, between paddings that depend on how wide the box is shown.
+struct SmallMetrics {
+  static constexpr double letters = 9, lowest = 5.5;  ///< a box that is shown lower has none
+  static constexpr size_t fewest = 3;
+  static double padding(double width) { return std::clamp((width - 14) / 10, 0.5, 4.0); }
 };
 /// The size of a box that is no open container. Where the drawing runs to the right, width is what a row runs out of:
 /// there the name is no part of it, and long details are cut.

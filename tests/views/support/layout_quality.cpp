@@ -136,10 +136,10 @@ LayoutQuality qualityOf(const VisibleGraph& view, const Layout& layout, double p
   for (size_t i = 0; i < view.boxes.size(); ++i) {
     if (view.boxes[i].open) continue;
     ++closed;
-    constexpr double letters = 9, least = 5.5;  // as the canvas has them
-    const double wide = layout.boxes[i].width * q.fitScale, room = wide - 2 * std::clamp((wide - 14) / 10, 0.5, 4.0);
-    named +=
-        room >= textWidth(view.boxes[i].title.substr(0, 3), letters) && layout.boxes[i].height * q.fitScale >= least;
+    using S = SmallMetrics;
+    const double wide = layout.boxes[i].width * q.fitScale, room = wide - 2 * S::padding(wide);
+    named += room >= textWidth(view.boxes[i].title.substr(0, S::fewest), S::letters) &&
+             layout.boxes[i].height * q.fitScale >= S::lowest;
   }
   if (closed > 0) q.readable = static_cast<double>(named) / static_cast<double>(closed);
   return q;

@@ -1,0 +1,95 @@
+// Where names, counts and landmarks stand while boxes are too small for their usual text: on no box that is not theirs.
+#include <QTest>
+
+#include "tests/views/support/sample_graphs.h"
+#include "views/canvas/label_places.h"
+
+using namespace graft;
+
+namespace {
+
+SceneRef sceneOf(Graph graph, ViewOptions options) {
+  return makeScene(std::make_shared<Graph>(std::move(graph)), options);
+}
+
+/// Labels that stand on a box that is not theirs, or on another label.
+QStringList coveredBy(const Scene& scene, double scale) {
+  QStringList wrong;
+  const LabelPlaces places(scene, scale);
+  const auto& labels = places.labels();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    const PlacedLabel& label = labels[i];
+    for (size_t b = 0; b < scene.view.boxes.size(); ++b) {
+      const QRectF r = scene.rect(static_cast<int>(b));
+      if (!scene.view.boxes[b].open && static_cast<int>(b) != label.box &&
+          QRectF(r.topLeft() * scale, r.size() * scale).intersects(label.at))
+        wrong << label.text + QStringLiteral(" on ") + QString::fromStdString(scene.view.boxes[b].title);
+    }
+    for (size_t k = 0; k < i; ++k)
+      if (labels[k].at.intersects(label.at)) wrong << label.text + QStringLiteral(" on ") + labels[k].text;
+  }
+  return wrong;
+}
+
+class WordsTest : public QObject {
+  Q_OBJECT
+
+ private Q_SLOTS:
+  void labelsCoverNoBoxesAtAnyZoom() {
+    for (const Flow flow : {Flow::Down, Flow::Right})
+      for (const bool folds : {true, false}) {
+        const SceneRef scene = sceneOf(test::encoder(6), {.depth = -1, .foldRepeats = folds, .flow = flow});
+        for (const double scale : {0.06, 0.1, 0.17, 0.25, 0.4, 0.6, 0.8})
+          if (const QStringList wrong = coveredBy(*scene, scale); !wrong.isEmpty())
+            QFAIL(qPrintable(QStringLiteral("%1: %2").arg(scale).arg(wrong.join(QStringLiteral(", ")))));
+      }
+  }
+
+  void everyModuleOfAnEncoderIsNamedWhereThereIsRoom() {
+    const SceneRef scene = sceneOf(test::encoder(6), {.depth = -1});
+    const LabelPlaces places(*scene, 0.4);
+    int open = 0, named = 0, counted = 0;
+    for (const Box& box : scene->view.boxes) open += box.open;
+    for (const PlacedLabel& label : places.labels()) {
+      named += label.kind == PlacedLabel::Kind::Name;
+      counted += label.text == QStringLiteral("×6");
+    }
+    QCOMPARE(named, open);
+    QCOMPARE(counted, 1);
+  }
+
+  void aCountStandsInItsBoxWhereWordsHaveRoomBesideIt() {
+    const SceneRef scene = sceneOf(test::manyEnds(60), {});
+    int box = -1;
+    for (size_t i = 0; i < scene->view.boxes.size(); ++i)
+      if (scene->view.boxes[i].repeat > 1) box = static_cast<int>(i);
+    QVERIFY(box >= 0);
+    const double width = scene->rect(box).width();
+    const auto endAt = [&](double scale) { return LabelPlaces(*scene, scale).wordsEnd(box, width * scale); };
+    QVERIFY(endAt(0.7) < width * 0.7 - 10);            // in it, the words end before it
+    QCOMPARE(endAt(0.25), width * 0.25);               // beside it
+    QVERIFY(LabelPlaces(*scene, 1).labels().empty());  // then it has its usual text
+  }
+
+  void paddingTakesLittleOfANarrowBox() {
+    QCOMPARE(SmallMetrics::padding(300), 4.0);
+    QCOMPARE(SmallMetrics::padding(10), 0.5);
+    QCOMPARE(SmallMetrics::padding(34), 2.0);
+  }
+
+  void veryManyBoxesWithoutWordsHaveLandmarks() {
+    const SceneRef scene = sceneOf(test::randomGraph(10000), {});
+    const double scale = std::min(1100 / scene->layout.width, 760 / scene->layout.height);
+    const LabelPlaces places(*scene, scale);
+    QVERIFY2(places.labels().size() >= 20, qPrintable(QString::number(places.labels().size())));
+    for (const PlacedLabel& label : places.labels()) {
+      QVERIFY(label.kind == PlacedLabel::Kind::Landmark && !label.text.isEmpty());
+      for (const PlacedLabel& other : places.labels()) QVERIFY(&label == &other || !label.at.intersects(other.at));
+    }
+  }
+};
+
+}  // namespace
+
+QTEST_MAIN(WordsTest)
+#include "words_test.moc"

@@ -1,0 +1,260 @@
+#include "views/canvas/label_places.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "views/document/graph_decode.h"
+#include "views/layout/taken.h"
+
+namespace graft {
+namespace {
+
+using M = Metrics;
+using Kind = PlacedLabel::Kind;
+
+class Placer {
+ public:
+  Placer(const Scene& scene, double scale, std::vector<PlacedLabel>& labels, std::unordered_map<int, double>& wordsEnd)
+      : scene_(scene),
+        scale_(scale),
+        names_(SmallText::ofSize(SmallText::pixelsAt(M::nameSize, scale), QFont::DemiBold)),
+        counts_(SmallText::ofSize(SmallText::pixelsAt(M::detailSize, scale), QFont::Normal)),
+        labels_(labels),
+        wordsEnd_(wordsEnd) {}
+
+  void run() {
+    const auto& boxes = scene_.view.boxes;
+    for (size_t i = 0; i < boxes.size(); ++i)  // outer ones first
+      if (boxes[i].open) ofContainer(static_cast<int>(i));
+    for (size_t i = 0; i < boxes.size(); ++i)
+      if (!boxes[i].open && boxes[i].repeat > 1) countOf(static_cast<int>(i));
+    landmarks();
+  }
+
+ private:
+  /// Where a label may stand. One that is strict stays off the frames of other modules, too, and in the module around
+  /// its own.
+  struct Candidate {
+    QPointF at;
+    bool isStrict = false;
+  };
+
+  QRectF shown(int box) const {
+    const QRectF r = scene_.rect(box);
+    return {r.topLeft() * scale_, r.size() * scale_};
+  }
+
+  /// Words of one line may be higher than their box.
+  QRectF withWords(const QRectF& r) const {
+    constexpr double half = 6;
+    if (r.height() < SmallMetrics::lowest || r.height() > 2 * half) return r;
+    return {r.left(), r.center().y() - half, r.width(), 2 * half};
+  }
+
+  bool isAround(int outer, int box) const {
+    while (box >= 0 && box != outer) box = scene_.view.boxes[static_cast<size_t>(box)].parent;
+    return box == outer;
+  }
+
+  bool isInReach(const QRectF& r, int own) const {
+    int around = scene_.view.boxes[static_cast<size_t>(own)].parent;
+    if (around >= 0) around = scene_.view.boxes[static_cast<size_t>(around)].parent;
+    return around < 0 ? QRectF({}, scene_.bounds().size() * scale_).contains(r) : shown(around).contains(r);
+  }
+
+  bool isFree(const QRectF& r, int own, bool isStrict) const {
+    constexpr double words = 6;
+    const QRectF around(r.left() / scale_, (r.top() - words) / scale_, r.width() / scale_,
+                        (r.height() + 2 * words) / scale_);
+    if (isStrict && !isInReach(r, own)) return false;
+    const bool hits = scene_.index.any(scene_.layout.boxes, around, [&](int box) {
+      if (box == own) return false;
+      if (!scene_.view.boxes[static_cast<size_t>(box)].open) return withWords(shown(box)).intersects(r);
+      return isStrict && shown(box).intersects(r) && !isAround(box, own);
+    });
+    return !hits && taken_.isFree({r.x(), r.y(), r.width(), r.height()});
+  }
+
+  template <size_t N>
+  std::optional<QRectF> firstFree(const std::array<Candidate, N>& candidates, QSizeF size, int own) const {
+    for (const Candidate& c : candidates)
+      if (const QRectF r(c.at, size); isFree(r, own, c.isStrict)) return r;
+    return std::nullopt;
+  }
+
+  void add(Kind kind, int box, const QRectF& at, const QString& text) {
+    taken_.add({at.x(), at.y(), at.width(), at.height()});
+    labels_.push_back({kind, box, at, text});
+  }
+
+  void ofContainer(int box) {
+    constexpr double lowest = 12, gap = 4, wide = 64;
+    const Box& b = scene_.view.boxes[static_cast<size_t>(box)];
+    const QRectF r = shown(box);
+    if (r.height() < lowest) return;
+    const double line = names_.font().pixelSize() + 4;
+    // As far up as it needs to be to leave the first boxes below the header alone: over the border, like a legend's.
+    const double onBorder = r.top() + 1 - std::max(0.0, line + 1 - (M::header + 2) * scale_);
+    const QString count = b.repeat > 1 ? QStringLiteral("×%1").arg(b.repeat) : QString();
+    const double counted = count.isEmpty() ? 0 : names_.width(count) + 8;
+    // The name of a narrow one, and the count behind it, may stand out of it where nothing else is.
+    const double room = std::max(r.width() - 2 * gap - counted - 2, std::min(wide, 2 * r.height()));
+    const QString text = names_.fitted(toQt(b.title), room);
+    double end = r.left() + gap;
+    if (!text.isEmpty()) {
+      const double width = names_.width(text) + 4, left = r.left() + gap, right = r.right() - gap - width;
+      const std::array<Candidate, 7> candidates{{{{left, onBorder}},
+                                                 {{left, r.top() + 1}, true},
+                                                 {{std::max(left, right - counted), onBorder}},
+                                                 {{std::max(left, right - counted), r.top() + 1}, true},
+                                                 {{left, r.top() - line}, true},
+                                                 {{r.right() + 2, r.top()}, true},
+                                                 {{r.left() - 2 - width, r.top()}, true}}};
+      if (const auto at = firstFree(candidates, {width, line}, box)) {
+        add(Kind::Name, box, *at, text);
+        end = at->right() + 2;
+      }
+    }
+    if (count.isEmpty()) return;
+    const double high = names_.font().pixelSize() + 3, drop = (line - high) / 2;
+    const double right = std::max(r.right() - 2 - counted, end);
+    const std::array<Candidate, 5> candidates{{{{right, onBorder + drop}},
+                                               {{r.right() - 2 - counted, r.top() + 1 + drop}, true},
+                                               {{r.right() - 2 - counted, r.bottom() - high / 2}},
+                                               {{r.right() + 2, r.top() + drop}, true},
+                                               {{r.left() + gap, r.bottom() - high / 2}}}};
+    if (const auto at = firstFree(candidates, {counted, high}, box)) add(Kind::Count, box, *at, count);
+  }
+
+  /// In the box where its words have room beside it; else beside or above it; else in it instead of its words.
+  void countOf(int box) {
+    constexpr double words = 28, overlap = 1;
+    const QRectF r = shown(box);
+    if (r.height() < SmallMetrics::lowest) return;
+    const QString count = QStringLiteral("×%1").arg(scene_.view.boxes[static_cast<size_t>(box)].repeat);
+    const double width = counts_.width(count) + 8, high = counts_.font().pixelSize() + 3;
+    const double middle = middleOfFirstLine(!scene_.view.boxes[static_cast<size_t>(box)].detail.empty(), r, scale_);
+    const QRectF inside(r.right() - 2 - width, middle - high / 2, width, high);
+    const auto addInside = [&] {
+      add(Kind::Count, box, inside, count);
+      wordsEnd_[box] = inside.left() - 2 - r.left();
+    };
+    if (r.width() - width >= words) return addInside();
+    const std::array<Candidate, 6> candidates{{{{r.right() - overlap, r.center().y() - high / 2}, true},
+                                               {{r.right() - overlap, r.top() + 1 - high}, true},
+                                               {{r.center().x() - width / 2, r.top() + 1 - high}, true},
+                                               {{r.left() + overlap - width, r.center().y() - high / 2}, true},
+                                               {{r.right() - overlap, r.bottom() - 1}, true},
+                                               {{r.center().x() - width / 2, r.bottom() - 1}, true}}};
+    if (const auto at = firstFree(candidates, {width, high}, box)) return add(Kind::Count, box, *at, count);
+    if (width <= r.width()) addInside();
+  }
+
+  bool hasWords(int box, const QRectF& r) const {
+    const SmallText& words = SmallText::ofSize(SmallText::pixelsAt(M::titleSize, scale_), QFont::Medium);
+    if (r.height() < SmallMetrics::lowest) return false;
+    const double room = r.width() - 2 * SmallMetrics::padding(r.width());
+    return !words.fitted(toQt(scene_.view.boxes[static_cast<size_t>(box)].title), room).isEmpty();
+  }
+
+  /// What tells most of where one is.
+  static int rankOf(BoxKind kind) {
+    switch (kind) {
+      case BoxKind::Input:
+      case BoxKind::Output:
+        return 4;
+      case BoxKind::Module:
+      case BoxKind::Control:
+      case BoxKind::Kernel:
+        return 3;
+      case BoxKind::Product:
+      case BoxKind::Lookup:
+        return 2;
+      case BoxKind::Normalization:
+      case BoxKind::Activation:
+        return 1;
+      default:
+        return 0;
+    }
+  }
+
+  /// Where most boxes have no words: a name here and there, beside its box. Of very many boxes in one frame, where
+  /// there is nothing but boxes, it stands over some.
+  void landmarks() {
+    constexpr double cellWidth = 130, cellHeight = 52, mostWithWords = 0.5;
+    constexpr size_t crowd = 200, longest = 18;
+    const auto& boxes = scene_.view.boxes;
+    std::unordered_map<std::string_view, int> howMany;
+    std::vector<int> wordless;
+    size_t closed = 0;
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      if (boxes[i].open) continue;
+      ++closed;
+      ++howMany[boxes[i].title];
+      if (!hasWords(static_cast<int>(i), shown(static_cast<int>(i)))) wordless.push_back(static_cast<int>(i));
+    }
+    if (static_cast<double>(wordless.size()) < (1 - mostWithWords) * static_cast<double>(closed)) return;
+    std::map<std::pair<int, int>, int> best;  // by row and column of cells
+    const auto tellsMore = [&](int a, int b) {
+      const Box &x = boxes[static_cast<size_t>(a)], &y = boxes[static_cast<size_t>(b)];
+      if (rankOf(x.kind) != rankOf(y.kind)) return rankOf(x.kind) > rankOf(y.kind);
+      return howMany[x.title] < howMany[y.title];
+    };
+    for (const int box : wordless) {
+      const QPointF at = shown(box).center();
+      const std::pair cell{static_cast<int>(at.y() / cellHeight), static_cast<int>(at.x() / cellWidth)};
+      const auto [known, isNew] = best.try_emplace(cell, box);
+      if (!isNew && tellsMore(box, known->second)) known->second = box;
+    }
+    const double line = names_.font().pixelSize() + 3;
+    for (const auto& [cell, box] : best) {
+      const Box& b = boxes[static_cast<size_t>(box)];
+      const QString text = toQt(b.name.size() > b.title.size() && b.name.size() <= longest ? b.name : b.title);
+      const QRectF r = shown(box);
+      const QSizeF size(names_.width(text) + 4, line);
+      const double middle = r.center().y() - line / 2;
+      const std::array<Candidate, 4> candidates{{{{r.right() + 2, middle}, true},
+                                                 {{r.left() - 2 - size.width(), middle}, true},
+                                                 {{r.center().x() - size.width() / 2, r.top() - 1 - line}, true},
+                                                 {{r.center().x() - size.width() / 2, r.bottom() + 1}, true}}};
+      if (const auto at = firstFree(candidates, size, box)) {
+        add(Kind::Landmark, box, *at, text);
+        continue;
+      }
+      const auto& around = b.parent < 0 ? scene_.view.roots : boxes[static_cast<size_t>(b.parent)].children;
+      const double top = std::max(0.0, middle), left = std::max(0.0, r.center().x() - size.width() / 2);
+      if (around.size() >= crowd && taken_.isFree({left - line, top - line, size.width() + 2 * line, 3 * line}))
+        add(Kind::Landmark, box, {{left, top}, size}, text);
+    }
+  }
+
+  const Scene& scene_;
+  const double scale_;
+  const SmallText &names_, &counts_;
+  std::vector<PlacedLabel>& labels_;
+  std::unordered_map<int, double>& wordsEnd_;
+  mutable Taken taken_;
+};
+
+}  // namespace
+
+bool hasTwoLines(bool hasDetail, double height, double scale) {
+  constexpr double gaps = 4;
+  return hasDetail &&
+         height >= SmallText::pixelsAt(M::titleSize, scale) + SmallText::pixelsAt(M::detailSize, scale) + gaps;
+}
+
+double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
+  constexpr double ofTwo = 0.31;  // of the height
+  return hasTwoLines(hasDetail, r.height(), scale) ? r.top() + r.height() * ofTwo : r.center().y();
+}
+
+LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {
+  if (M::detailSize * scale < SmallText::smallest) Placer(scene, scale, labels_, wordsEnd_).run();
+}
+
+}  // namespace graft
