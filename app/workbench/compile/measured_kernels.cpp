@@ -88,6 +88,11 @@ Times kernelTimes(Way& way) {
   return out;
 }
 
+/// The nodes that a kernel stands for alone: several kernels may hold one view.
+const std::vector<std::string>& ownNodes(const GeneratedKernel& k) {
+  return k.computing.empty() ? k.nodes : k.computing;
+}
+
 std::optional<double> timeOf(const Times& times, const std::vector<std::string>& nodes) {
   for (const std::string& node : nodes)
     if (const auto at = times.find(node); at != times.end()) return at->second;
@@ -204,12 +209,12 @@ Status measureKernels(const Graph& g, const FusionOptions& options, const Tensor
   report.measured = {.operators = sumOf(before), .kernels = after.at("")};
   for (SingleCall& call : report.calls) call.microseconds = timeOf(before, {call.node});
   for (GeneratedKernel& k : report.kernels) {
-    const std::optional<double> time = k.isInFile ? timeOf(before, {k.call}) : timeOf(after, k.nodes);
+    const std::optional<double> time = k.isInFile ? timeOf(before, {k.call}) : timeOf(after, ownNodes(k));
     if (!time) continue;
     KernelTimes& measured = k.measured.emplace();
     measured.kernel = *time;
     if (k.isInFile) continue;
-    if (plain && !k.choice.isEmpty()) measured.generated = timeOf(*plain, k.nodes);
+    if (plain && !k.choice.isEmpty()) measured.generated = timeOf(*plain, ownNodes(k));
     for (const std::string& node : k.nodes) {
       kernelOf.emplace(node, &k);
       standing[node] = *time;
@@ -221,7 +226,7 @@ Status measureKernels(const Graph& g, const FusionOptions& options, const Tensor
   for (Way& way : tried) {
     const Times times = kernelTimes(way);
     for (const auto& [kernel, schedule] : tries.chosen[number++])
-      if (const auto time = timeOf(times, report.kernels[kernel].nodes))
+      if (const auto time = timeOf(times, ownNodes(report.kernels[kernel])))
         report.kernels[kernel].tried.push_back({schedule, *time});
   }
   for (GeneratedKernel& k : report.kernels)

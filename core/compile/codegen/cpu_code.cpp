@@ -1,5 +1,7 @@
 #include "core/compile/codegen/cpu_code.h"
 
+#include <fmt/format.h>
+
 #include <set>
 
 #include "core/compile/codegen/access.h"
@@ -40,6 +42,7 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
   CpuCode code{std::move(given), {}, {}, {}};
   loops::Program& program = code.program;
   Placement placement = placeBuffers(program, options);
+  turnTemporaries(program, placement.strides);
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     if (program.buffers[i].role != Buffer::Role::Temporary) continue;
     loops::Simplifier s(program);
@@ -63,7 +66,8 @@ Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
     helpers.insert(emitter.helpers().begin(), emitter.helpers().end());
     code.nests.push_back({name, emitted.iterations, emitted.scratchBytes, emitted.instructions * kNanoseconds});
   }
-  code.ir = "@graft.nothing = internal constant [64 x i8] zeroinitializer, align 64\n\n" + functions;
+  code.ir = fmt::format("@graft.nothing = internal constant [{} x i8] zeroinitializer, align 64\n\n", kNothingBytes) +
+            functions;
   for (const std::string& h : helpers) code.ir += h + "\n";
   for (const std::string& d : declarations) code.ir += d + "\n";
   code.ir += options.level == CpuLevel::Avx512

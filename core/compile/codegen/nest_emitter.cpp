@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <limits>
 
 namespace graft::codegen {
 
@@ -73,6 +74,12 @@ Value NestEmitter::value(ExprId id) {
   return result;
 }
 
+bool NestEmitter::fitsInt32(ExprId id) {
+  loops::Simplifier& s = accesses_.simplifier();
+  return s.isAlwaysLessOrEqual(s.integer(std::numeric_limits<int32_t>::min()), id) &&
+         s.isAlwaysLessOrEqual(id, s.integer(std::numeric_limits<int32_t>::max()));
+}
+
 Value NestEmitter::compute(ExprId id) {
   const Expr e = accesses_.program().expressions[id];
   switch (e.op) {
@@ -104,6 +111,9 @@ Value NestEmitter::compute(ExprId id) {
     operands.push_back(value(operand));
     lanes = std::max(lanes, operands.back().lanes);
   }
+  if (e.op == Op::Cast && isFloatingPoint(e.dtype) && operands[0].dtype == DType::Int64 && lanes > 1 &&
+      fitsInt32(e.operands[0]))
+    operands[0] = b_.convert("trunc", operands[0], DType::Int32);
   const bool divides =
       e.op == Op::FloorDivide || e.op == Op::TruncateDivide || e.op == Op::Remainder || e.op == Op::Fmod;
   const Value active = divides && !isFloatingPoint(operands[0].dtype) ? activeLanes(true, lanes) : Value{};

@@ -16,6 +16,9 @@
 
 namespace graft::codegen {
 
+/// Zeros that stand for what a load must not read: @graft.nothing.
+constexpr size_t kNothingBytes = 128;
+
 class NestEmitter {
  public:
   /// `slots`: the place of each buffer in the call's list of pointers; -1 for locals. `width`: lanes of f32 in a
@@ -61,6 +64,9 @@ class NestEmitter {
   void openRange(const Loop&, const Value& start, const Value& end, int64_t step, int lanes,
                  const std::vector<Value>& carried, std::vector<Value>* inside);
   std::vector<Value> closeRange(const Loop&, const std::vector<Value>& next);
+  /// Step `step` of a loop that is written out: its ranges are numbers.
+  void bindSteps(const Loop&, int64_t step);
+  void unbindSteps(const Loop&);
   /// Runs `body` for [start, end) of the loop, `lanes` at a time, and the rest with lanes switched off. `length`: of it
   /// where it is known.
   void forLanes(const Loop&, const Value& start, const Value& end, std::optional<int64_t> length, int lanes,
@@ -82,6 +88,7 @@ class NestEmitter {
   // Expressions (nest_emitter.cpp)
   Value value(ExprId);
   Value compute(ExprId);
+  bool fitsInt32(ExprId);  ///< whatever the ranges are
   Value rangeValue(RangeId);
   Value selectValue(const loops::Expr&);
   Value checkedValue(const loops::Expr&);

@@ -22,6 +22,22 @@ std::vector<Value> NestEmitter::closeRange(const Loop& loop, const std::vector<V
   return b_.closeLoop(next);
 }
 
+void NestEmitter::bindSteps(const Loop& loop, int64_t step) {
+  unbindSteps(loop);
+  for (const RangeId r : loop.ranges) bindings_[r] = {b_.integer(DType::Int64, step), 1, 0, r != loop.ranges.back()};
+}
+
+void NestEmitter::unbindSteps(const Loop& loop) {
+  for (const RangeId r : loop.ranges) {
+    bindings_.erase(r);
+    for (auto& memo : memos_)
+      std::erase_if(memo, [&](const auto& entry) {
+        const std::vector<RangeId>& ranges = accesses_.of(ExprId(static_cast<uint32_t>(entry.first))).ranges;
+        return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
+      });
+  }
+}
+
 void NestEmitter::forLanes(const Loop& loop, const Value& start, const Value& end, std::optional<int64_t> length,
                            int lanes, const std::function<void()>& body) {
   const int restLanes = std::min(width_, lanes);
@@ -212,11 +228,14 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
 void NestEmitter::findParts(const loops::Nest& nest) {
   // Code grows with each; DenseNet joins up to 24 tensors, and without copies each element looks at all of them.
   constexpr size_t kMostCopies = 32;
+  constexpr int64_t kFewestInside = 2;  // vectors, for windows that reach over an edge to be set apart
   size_t copies = 1;
   for (const RangeId r : nest.outer) {
     const bool isVector = plan_.vector && plan_.vector->ranges.back() == r;
     if ((isVector && (plan_.block || plan_.tile)) || plan_.tile == r) continue;
     Parts parts{r, rewriter_.borders(nest, r)};
+    if (parts.borders.empty() && isVector && plan_.vector->ranges.size() == 1)
+      parts.borders = rewriter_.interior(nest, r, kFewestInside * plan_.lanes);
     if (parts.borders.empty() || copies * (parts.borders.size() + 1) > kMostCopies) continue;
     copies *= parts.borders.size() + 1;
     parts.borders.insert(parts.borders.begin(), 0);
@@ -267,7 +286,10 @@ void NestEmitter::emitLanes(const loops::Nest& nest) {
     emitStores(nest);
     return;
   }
-  forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, plan_.lanes, [&] {
+  // A few elements at an edge are cheaper one by one than in a vector with most of its lanes switched off.
+  constexpr int64_t kMostScalars = 2;
+  const bool isEdge = !parts_.empty() && blockLength_ && *blockLength_ <= kMostScalars;
+  forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, isEdge ? 1 : plan_.lanes, [&] {
     if (plan_.tile)
       emitTiled(nest);
     else

@@ -110,19 +110,23 @@ Value NestEmitter::load(ExprId id) {
   const bool isInside = accesses_.isAlwaysInside(id);
   const Pointer from = pointer(e.buffer(), accesses_.ofLoad(id));
   const int lanes = from.isContiguous ? lanes_.count : from.at.lanes;
-  const Value active = activeLanes(!isInside, lanes);
+  // Where one condition speaks for all lanes, a vector that must not be read is one of zeros instead.
+  const Value guard = !isInside && guard_ && lanes > 1 && from.isContiguous ? guardValue(guard_) : Value{};
+  const bool isUniform = guard && guard.lanes == 1 && static_cast<size_t>(lanes) * dtypeSize(stored) <= kNothingBytes;
+  const Value active = activeLanes(!isInside && !isUniform, lanes);
   int scope = std::max(from.at.scope, active ? active.scope : 0);
   if (!accesses_.of(id).written.empty()) scope = std::max(scope, barrier_);
   // A loop without iterations may be what keeps the index inside.
   if (!isInside) scope = std::max(scope, b_.emptyScope());
   const auto version = versions_.find(e.buffer());
   const int64_t n = version == versions_.end() ? 0 : version->second;
-  if (lanes > 1) return finish(readVector(from.at, stored, lanes, active, scope, n));
   Value at = from.at;
+  if (isUniform) scope = std::max(scope, guard.scope);
   // A load that must not be is one of something else instead.
-  if (active)
+  if (const Value& condition = isUniform ? guard : active; condition && (isUniform || lanes == 1))
     at = b_.instruction(DType::Int64, 1, scope,
-                        "select i1 " + active.name + ", ptr " + at.name + ", ptr @graft.nothing");
+                        "select i1 " + condition.name + ", ptr " + at.name + ", ptr @graft.nothing");
+  if (lanes > 1) return finish(readVector(at, stored, lanes, active, scope, n));
   return finish(b_.memoryRead(
       "load " + IrBuilder::type(stored, 1) + ", ptr " + at.name + ", align " + alignment(stored), stored, 1, scope, n));
 }

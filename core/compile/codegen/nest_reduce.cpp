@@ -19,7 +19,10 @@ using loops::Expr;
 
 namespace {
 constexpr int64_t kBlockSteps = 16;
-}
+/// Loops of a window run so many times at most where they are written out: conditions and addresses then leave the
+/// loops around them.
+constexpr int64_t kMostUnrolled = 32;
+}  // namespace
 
 Value NestEmitter::placeOf(const Expr& e) {
   Value place = b_.integer(DType::Int64, 0);
@@ -146,6 +149,17 @@ Value NestEmitter::reduce(ExprId id) {
   };
   std::vector<int> accumulatorLanes;
   std::function<std::vector<Value>(std::vector<Value>)> innermost;
+  // The first of the sequential loops that are written out, step by step
+  size_t unrolledFrom = plan.sequential.size();
+  if (!plan.vector) {
+    int64_t steps = 1;
+    for (size_t i = plan.sequential.size(); i-- > 0 && i != blockAt;) {
+      const std::optional<int64_t> extent = known(plan.sequential[i].extent);
+      if (!extent || *extent < 1 || *extent * steps > kMostUnrolled) break;
+      steps *= *extent;
+      unrolledFrom = i;
+    }
+  }
   /// Runs the sequential loops from `level` on.
   const std::function<std::vector<Value>(size_t, std::vector<Value>)> loopsFrom = [&](size_t level,
                                                                                       std::vector<Value> carried) {
@@ -155,6 +169,14 @@ Value NestEmitter::reduce(ExprId id) {
       openRange(loop, start, end, 1, 1, values, &values);
       return closeRange(loop, loopsFrom(level + 1, std::move(values)));
     };
+    if (level >= unrolledFrom) {
+      for (int64_t step = 0; step < *known(loop.extent); ++step) {
+        bindSteps(loop, step);
+        carried = loopsFrom(level + 1, std::move(carried));
+      }
+      unbindSteps(loop);
+      return carried;
+    }
     const Value end = value(loop.extent);
     if (level != blockAt) return over(zero, end, std::move(carried));
     return inBlocks(zero, end, blockSteps, std::move(carried),

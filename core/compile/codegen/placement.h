@@ -16,6 +16,10 @@ struct Placement {
 /// Puts numbers in the place of sizes where the options give them.
 Placement placeBuffers(loops::Program&, const CpuOptions&);
 
+/// Turns temporaries so that the loops which step through the call's own buffers by ones step through them by ones,
+/// too: images whose channels lie side by side, beside those whose columns do. The strides are those of `Placement`.
+void turnTemporaries(loops::Program&, std::vector<Strides>&);
+
 /// Lanes of f32 in a register.
 int lanesOf(CpuLevel);
 

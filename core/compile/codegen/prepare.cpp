@@ -193,16 +193,71 @@ void NestRewriter::conditionBorders(ExprId condition, RangeId range, std::vector
   if (e.op == Op::Equal || e.op == Op::NotEqual) borders.insert(borders.end(), {zero, zero + 1});
 }
 
-std::vector<int64_t> NestRewriter::borders(const loops::Nest& nest, RangeId range) {
-  std::vector<int64_t> found;
-  const auto loadsOf = [&](ExprId id) {
-    std::vector<ExprId> parts;
-    collect(id, parts);
-    return std::any_of(parts.begin(), parts.end(), [&](ExprId p) { return program_.expressions[p].op == Op::Load; });
-  };
+bool NestRewriter::hasLoads(ExprId id) {
+  std::vector<ExprId> parts;
+  collect(id, parts);
+  return std::any_of(parts.begin(), parts.end(), [&](ExprId p) { return program_.expressions[p].op == Op::Load; });
+}
+
+bool NestRewriter::narrow(ExprId condition, const loops::Nest& nest, RangeId range, Interval& inside) {
+  const Expr e = program_.expressions[condition];
+  if (e.op == Op::And) {
+    // Both: each may speak of the range.
+    const bool first = narrow(e.operands[0], nest, range, inside);
+    return narrow(e.operands[1], nest, range, inside) || first;
+  }
+  const bool isOrEqual = e.op == Op::LessEqual;
+  if ((e.op != Op::Less && !isOrEqual) || program_.expressions[e.operands[0]].dtype != DType::Int64) return false;
+  // a - b = factor * range + (terms of ranges inside the nest) + constant
+  const Affine difference = accesses_.affine(accesses_.simplifier().subtract(e.operands[0], e.operands[1]));
+  const int64_t* constant = program_.expressions.findInteger(difference.constant);
+  if (!constant) return false;
+  int64_t factor = 0, greatest = *constant;
+  for (const Affine::Term& term : difference.terms) {
+    const Expr& atom = program_.expressions[term.atom];
+    const int64_t* f = program_.expressions.findInteger(term.factor);
+    if (atom.op != Op::Range || !f) return false;
+    if (atom.range() == range) {
+      factor = *f;
+      continue;
+    }
+    const int64_t* extent = program_.expressions.findInteger(program_.range(atom.range()).extent);
+    if (!extent || std::find(nest.outer.begin(), nest.outer.end(), atom.range()) != nest.outer.end()) return false;
+    if (*f > 0) greatest += *f * (*extent - 1);
+  }
+  if (factor == 0) return false;
+  // factor * range + greatest < 0, or <= 0
+  const int64_t limit = isOrEqual ? greatest : greatest + 1;  // factor * range <= -limit
+  const auto floorDivide = [](int64_t a, int64_t b) { return a / b - (a % b != 0 && (a < 0) != (b < 0)); };
+  if (factor > 0)
+    inside.end = std::min(inside.end, floorDivide(-limit, factor) + 1);
+  else
+    inside.begin = std::max(inside.begin, -floorDivide(-limit, -factor));
+  return true;
+}
+
+std::vector<int64_t> NestRewriter::interior(const loops::Nest& nest, RangeId range, int64_t fewest) {
+  const int64_t* extent = program_.expressions.findInteger(program_.range(range).extent);
+  if (!extent) return {};
+  Interval inside{0, *extent};
+  bool isGuarded = false;
   for (const ExprId id : expressionsOf(nest)) {
     const Expr e = program_.expressions[id];
-    if (e.op == Op::Select && loadsOf(e.operands[1]) && loadsOf(e.operands[2]))
+    if (e.op == Op::Select && hasLoads(e.operands[1]) && !hasLoads(e.operands[2]))
+      isGuarded = narrow(e.operands[0], nest, range, inside) || isGuarded;
+  }
+  if (!isGuarded || inside.end - inside.begin < fewest) return {};
+  std::vector<int64_t> found;
+  if (inside.begin > 0) found.push_back(inside.begin);
+  if (inside.end < *extent) found.push_back(inside.end);
+  return found;
+}
+
+std::vector<int64_t> NestRewriter::borders(const loops::Nest& nest, RangeId range) {
+  std::vector<int64_t> found;
+  for (const ExprId id : expressionsOf(nest)) {
+    const Expr e = program_.expressions[id];
+    if (e.op == Op::Select && hasLoads(e.operands[1]) && hasLoads(e.operands[2]))
       conditionBorders(e.operands[0], range, found);
   }
   const int64_t* extent = program_.expressions.findInteger(program_.range(range).extent);

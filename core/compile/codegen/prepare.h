@@ -24,6 +24,10 @@ class NestRewriter {
   /// The values of an outer range at which the Selects that choose between two loads change their mind, sorted: where
   /// `cat` goes from one input to the next.
   std::vector<int64_t> borders(const loops::Nest&, RangeId);
+  /// Where an outer range goes from elements whose windows reach over an edge to those whose windows do not, and back:
+  /// the borders of the part in which the conditions of Selects that guard one load hold, whatever the ranges inside
+  /// are. None where that part has fewer than `fewest` elements.
+  std::vector<int64_t> interior(const loops::Nest&, RangeId, int64_t fewest);
   /// A range for a part of another, of that many elements.
   RangeId addPart(RangeId range, int64_t extent) {
     return program_.addRange(std::string(program_.range(range).name), program_.expressions.integer(extent));
@@ -48,6 +52,12 @@ class NestRewriter {
   void collect(ExprId, std::vector<ExprId>& seen);
   std::vector<ExprId> expressionsOf(const loops::Nest&);
   void conditionBorders(ExprId condition, RangeId, std::vector<int64_t>&);
+  bool hasLoads(ExprId);
+  struct Interval {
+    int64_t begin, end;
+  };
+  /// Leaves of the interval what makes the condition true. False: it is none of a window.
+  bool narrow(ExprId condition, const loops::Nest&, RangeId, Interval&);
 
   Accesses& accesses_;
   loops::Program& program_;

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <optional>
 
 #include "core/compile/lower/call.h"
 #include "core/compile/lower/operators/joins.h"
@@ -154,18 +156,32 @@ void lowerAveragePool(Call& c, size_t n) {
   const bool hasDivisor = c.has("divisor_override");
   const int64_t divisor = hasDivisor ? c.integer("divisor_override") : 0;
   if (hasDivisor && divisor == 0) c.refuse("divisor_override", "is 0");
+  const int64_t elements = std::accumulate(w.kernel.begin(), w.kernel.end(), int64_t{1}, std::multiplies<>());
+  const bool isExact = elements < int64_t{1} << 24;
   c.result(l.define(c.name(), d, sizes, 4, std::span(&sum, 1), [=, &l](const Index& i) {
     loops::Simplifier& s = l.simplifier;
+    const Scalar total = l.scalarAt(sum, i);
+    const bool isApart = isExact && (total.dtype() == DType::Float32 || total.dtype() == DType::Float64);
+    const auto asNumber = [&](ExprId integer) { return l.convert(l.scalar(integer), DType::Int64, total.dtype()); };
     ExprId count = l.integer(hasDivisor ? divisor : 1);
+    std::optional<Scalar> varying;  // the lengths that differ from place to place
     for (size_t k = 0; k < n && !hasDivisor; ++k) {
       // The padding belongs to the window where it counts; what lies behind it never does.
       const ExprId size = l[x].sizes[i.size() - n + k], pad = l.integer(w.padding[k]);
       const ExprId start = s.subtract(s.multiply(i[i.size() - n + k], l.integer(w.stride[k])), pad);
       const ExprId end = s.minimum(s.add(start, l.integer(w.kernel[k])), counts ? s.add(size, pad) : size);
-      count = s.multiply(count, s.subtract(end, counts ? start : s.maximum(start, l.integer(0))));
+      const ExprId length = s.subtract(end, counts ? start : s.maximum(start, l.integer(0)));
+      if (l.program.expressions.findInteger(length) || !isApart) {
+        count = s.multiply(count, length);
+        continue;
+      }
+      // Of integers that a number holds, the product of numbers is the product of integers; and the length along rows
+      // is the same for all columns.
+      varying = varying ? *varying * asNumber(length) : asNumber(length);
     }
-    const Scalar total = l.scalarAt(sum, i);
-    return (total / l.convert(l.scalar(count), DType::Int64, total.dtype())).id;
+    const int64_t* whole = l.program.expressions.findInteger(count);
+    if (varying && whole && *whole == 1) return (total / *varying).id;
+    return (total / (varying ? asNumber(count) * *varying : asNumber(count))).id;
   }));
 }
 
