@@ -64,8 +64,10 @@ void ScenePainter::placedLabels(const QTransform& place) {
     p_.setPen(Qt::NoPen);
     p_.setBrush(back);
     p_.drawRoundedRect(at, 3, 3);
-    p_.setFont(names.font());
-    p_.setPen(toQt(pal_.text));
+    // Of landmarks, the names of operators, less is made than of names of modules.
+    const bool isQuiet = label.kind == PlacedLabel::Kind::Landmark && scene_.view.boxes[box].kind != BoxKind::Module;
+    p_.setFont(isQuiet ? counts.font() : names.font());
+    p_.setPen(toQt(isQuiet ? mix(pal_.text, pal_.dim, 0.5) : pal_.text));
     p_.drawText(QPointF(at.left() + 2, at.center().y() + names.drop()), label.text);
   }
 }
@@ -157,8 +159,7 @@ void ScenePainter::labels() {
   p_.setPen(toQt(look_.boxes.anyChange ? mix(pal_.background, pal_.dim, 0.7) : pal_.dim));
   for (const EdgeLabel& label : scene_.layout.labels)
     if (area_.contains(label.at.x, label.at.y) || area_.contains(label.at.x + 100, label.at.y))
-      p_.drawText(place.map(QPointF(label.at.x, label.at.y)),
-                  toQt(scene_.view.edges[static_cast<size_t>(label.edge)].label));
+      p_.drawText(place.map(QPointF(label.at.x, label.at.y)), toQt(label.text));
   p_.restore();
 }
 

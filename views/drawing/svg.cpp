@@ -54,8 +54,7 @@ class Writer {
     body_ += "</g>\n";
     for (size_t i = 0; i < graph.boxes.size(); ++i)
       if (graph.boxes[i].open) containerTitle(graph, static_cast<int>(i), layout.boxes[i]);
-    for (const EdgeLabel& label : layout.labels)
-      text(graph.edges[label.edge].label, label.at.x, label.at.y, M::labelSize, p_.dim, 400);
+    for (const EdgeLabel& label : layout.labels) text(label.text, label.at.x, label.at.y, M::labelSize, p_.dim, 400);
     for (size_t i = 0; i < graph.boxes.size(); ++i) {
       if (graph.boxes[i].open) continue;
       box(i, graph.boxes[i], layout.boxes[i], isDiff ? changes[i] : Change::None, isDiff);

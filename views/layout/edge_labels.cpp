@@ -6,9 +6,9 @@
 
 namespace graft {
 
-Rect labelRect(const VisibleGraph& graph, const EdgeLabel& label) {
+Rect labelRect(const EdgeLabel& label) {
   constexpr double above = 8, below = 2;
-  const double width = textWidth(graph.edges[static_cast<size_t>(label.edge)].label, Metrics::labelSize);
+  const double width = textWidth(label.text, Metrics::labelSize);
   return {label.at.x, label.at.y - above, width, above + below};
 }
 
@@ -19,14 +19,14 @@ void clearLabels(const VisibleGraph& graph, Layout& layout) {
     if (!graph.boxes[i].open) taken.add(layout.boxes[i]);
   std::vector<EdgeLabel> kept;
   for (EdgeLabel label : layout.labels) {
-    Rect r = labelRect(graph, label);
+    Rect r = labelRect(label);
     if (!taken.isFree(r)) {
       const Point way = layout.edges[static_cast<size_t>(label.edge)].points.front();
       if (layout.flow == Flow::Down)
         label.at.x = label.at.x < way.x ? way.x + beside : way.x - beside - r.width;
       else
         label.at.y = layout.boxes[static_cast<size_t>(graph.edges[static_cast<size_t>(label.edge)].from)].y - above;
-      r = labelRect(graph, label);
+      r = labelRect(label);
       if (!taken.isFree(r)) continue;
     }
     taken.add(r);

@@ -8,7 +8,7 @@
 namespace graft {
 
 /// What a label takes, from the left end of its baseline.
-Rect labelRect(const VisibleGraph& graph, const EdgeLabel& label);
+Rect labelRect(const EdgeLabel& label);
 /// Of those that have no room on either side nothing is kept: the card of the box says it, too.
 void clearLabels(const VisibleGraph& graph, Layout& layout);
 

@@ -174,7 +174,8 @@ Result<Layout> layoutGraphviz(const VisibleGraph& graph, const LayoutOptions& op
     if (labelled.size() <= value) labelled.resize(value + 1, 0);
     if (!path.points.empty() && options.labels && !graph.edges[e].label.empty() && !labelled[value]) {
       labelled[value] = 1;
-      layout.labels.push_back({static_cast<int>(e), {path.points[0].x + 5, path.points[0].y + 12}});
+      layout.labels.push_back(
+          {static_cast<int>(e), {path.points[0].x + 5, path.points[0].y + 12}, graph.edges[e].label});
     }
     layout.edges.push_back(std::move(path));
   }

@@ -22,10 +22,21 @@ struct Column {
 
 }  // namespace
 
+/// The layer that is nearly all of the level, where several follow it; -1 where there is none.
+int Level::headOf() const {
+  constexpr double nearlyAll = 0.6;
+  constexpr int fewest = 3;
+  for (int l = 0; l + fewest < static_cast<int>(layers_.size()); ++l)
+    if (bottom_[l] - top_[l] >= nearlyAll * height) return l;
+  return -1;
+}
+
 void Level::breakIntoColumns(const Options& options) {
   const double wanted = options.shape;
   const int layers = static_cast<int>(layers_.size());
-  if (height < options.low || height * wanted < options.slim * width || layers < 4) return;
+  const int head = options.tail ? headOf() : -1;
+  const bool isSlim = height >= options.low && height * wanted >= options.slim * width && layers >= 4;
+  if (!isSlim && head < 0) return;
   const double wish = std::sqrt(wanted * height / (width + 2 * gutter));
   const double most = height / std::max(2.0, std::round(wish));
   // What crosses the boundary below each layer.
@@ -40,7 +51,11 @@ void Level::breakIntoColumns(const Options& options) {
     }
   }
   std::vector<Column> columns(1);
-  for (int l = 0; l + 1 < layers;) {
+  if (!isSlim && over[static_cast<size_t>(head)].size() <= mostOverACut) {
+    columns.back().last = head;
+    columns.push_back({.first = head + 1, .last = layers - 1});
+  }
+  for (int l = 0; isSlim && l + 1 < layers;) {
     // Near where the column is full: the boundary that the fewest values cross.
     int best = -1;
     const double start = top_[columns.back().first];

@@ -2,7 +2,9 @@
 // ports where edges pass through its border. An edge is the chain of its pieces in all the levels it crosses.
 #include <algorithm>
 #include <array>
-#include <string_view>
+#include <map>
+#include <set>
+#include <string>
 #include <unordered_map>
 
 #include "views/layout/edge_labels.h"
@@ -13,10 +15,14 @@
 namespace graft {
 namespace {
 
+/// Nets below are values.
+constexpr uint32_t firstBundle = 1U << 31;
+
 /// When levels go on in columns.
 struct Wrapping {
   double low = 1;     ///< how long a level is at least, in the flow's usual length
   double slim = 3.5;  ///< `Level::Options::slim`
+  bool tail = false;  ///< of the model itself: `Level::Options::tail`
 };
 
 class Nested {
@@ -58,7 +64,9 @@ class Nested {
     for (size_t i = 0; i < graph_.boxes.size(); ++i)
       if (graph_.boxes[i].parent < 0 || graph_.boxes[graph_.boxes[i].parent].open) addBox(static_cast<int>(i));
     pieces_.resize(graph_.edges.size());
+    netOf_.resize(graph_.edges.size());
     labelsOf_.resize(graph_.boxes.size());
+    findBundles();
     planEdges();
     for (size_t i = graph_.boxes.size(); i-- > 0;) {  // containers come before their children
       if (!graph_.boxes[i].open) continue;
@@ -73,9 +81,10 @@ class Nested {
  private:
   struct Container {
     Level level;
-    std::unordered_map<uint32_t, int> inPorts, outPorts;                   ///< by value: the item
-    std::unordered_map<uint64_t, std::vector<std::pair<int, int>>> known;  ///< by from and to: edges and their values
-    double left = 0, top = 0;                                              ///< of the level inside the box
+    std::unordered_map<uint32_t, int> inPorts, outPorts;  ///< by value: the item
+    std::unordered_map<uint64_t, std::vector<std::pair<int, uint32_t>>>
+        known;                 ///< by from and to: edges and their nets
+    double left = 0, top = 0;  ///< of the level inside the box
   };
   struct Piece {
     int container, edge;
@@ -100,25 +109,68 @@ class Nested {
     return it->second;
   }
 
-  int edgeIn(int container, int from, int to, uint32_t value) {
+  int edgeIn(int container, int from, int to, uint32_t net) {
     Container& c = at(container);
     auto& list = c.known[uint64_t(uint32_t(from)) << 32 | uint32_t(to)];
-    for (auto [edge, v] : list)
-      if (v == static_cast<int>(value)) return edge;
+    for (auto [edge, n] : list)
+      if (n == net) return edge;
     LevelEdge edge;
     edge.from = from;
     edge.to = to;
-    edge.net = value;
+    edge.net = net;
+    edge.joins = net >= firstBundle;
     int index = c.level.addEdge(std::move(edge));
-    list.push_back({index, static_cast<int>(value)});
+    list.push_back({index, net});
     return index;
+  }
+
+  /// The boxes, or the open modules around them, between which an edge runs in the module that holds both.
+  std::pair<int, int> endsOf(const VisibleEdge& edge) const {
+    const int common = graph_.commonContainer(edge.from, edge.to);
+    std::pair<int, int> ends{edge.from, edge.to};
+    for (int* end : {&ends.first, &ends.second})
+      while (graph_.boxes[*end].parent != common) *end = graph_.boxes[*end].parent;
+    return ends;
+  }
+
+  /// What a forward pass keeps for its backward pass, for instance: very many values that run from one module to
+  /// another share one way, which gathers them in the one and gives them out in the other.
+  void findBundles() {
+    constexpr size_t few = 5;
+    std::map<uint64_t, std::vector<uint32_t>> values;  // by ends: edges
+    for (size_t e = 0; e < graph_.edges.size(); ++e) {
+      netOf_[e] = graph_.edges[e].value.index;
+      if (!options_.bundles) continue;
+      const auto [from, to] = endsOf(graph_.edges[e]);
+      const auto isSingle = [&](int box) { return graph_.boxes[box].nodeCount == 1 && graph_.boxes[box].repeat == 1; };
+      if (isSingle(from) && isSingle(to)) continue;
+      values[uint64_t(uint32_t(from)) << 32 | uint32_t(to)].push_back(static_cast<uint32_t>(e));
+    }
+    uint32_t next = firstBundle;
+    for (const auto& [ends, edges] : values) {
+      std::set<uint32_t> different;
+      for (const uint32_t e : edges) different.insert(graph_.edges[e].value.index);
+      if (different.size() <= few) continue;
+      for (const uint32_t e : edges) {
+        netOf_[e] = next;
+        valuesFrom_[{graph_.edges[e].from, next}].insert(graph_.edges[e].value.index);
+      }
+      ++next;
+    }
+  }
+
+  /// What is said of an edge where it leaves its box.
+  std::string labelOf(size_t e) const {
+    const auto it = valuesFrom_.find({graph_.edges[e].from, netOf_[e]});
+    if (it == valuesFrom_.end() || it->second.size() == 1) return graph_.edges[e].label;
+    return std::to_string(it->second.size()) + " values";
   }
 
   void planEdges() {
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       const VisibleEdge& edge = graph_.edges[e];
       int common = graph_.commonContainer(edge.from, edge.to);
-      uint32_t value = edge.value.index;
+      const uint32_t value = netOf_[e];
       int from = edge.from;
       for (; graph_.boxes[from].parent != common; from = graph_.boxes[from].parent) {
         int container = graph_.boxes[from].parent;
@@ -132,24 +184,24 @@ class Nested {
       }
       pieces_[e].push_back({common, edgeIn(common, itemOf_[from], itemOf_[to], value)});
       pieces_[e].insert(pieces_[e].end(), inner.rbegin(), inner.rend());
-      if (!isDown() && options_.labels && !edge.label.empty()) makeRoomForLabel(e);
+      if (!isDown() && options_.labels && !edge.label.empty()) makeRoomForLabel(e, labelOf(e));
     }
   }
 
   /// Lines that run down have their labels beside them. Of those that run to the right, they stand below the boxes that
   /// they come from.
-  void makeRoomForLabel(size_t e) {
+  void makeRoomForLabel(size_t e, const std::string& label) {
     constexpr double first = 13, line = Metrics::labelSize + 2, ends = 26;
     constexpr size_t most = 3;
     const VisibleEdge& edge = graph_.edges[e];
     LevelItem& item = itemOf(edge.from);
     if (graph_.boxes[edge.from].open) return;
     auto& labels = labelsOf_[edge.from];
-    if (labels.size() == most || std::find(labels.begin(), labels.end(), edge.label) != labels.end()) return;
+    if (labels.size() == most || std::find(labels.begin(), labels.end(), label) != labels.end()) return;
     item.after += labels.empty() ? first + shadowOf(edge.from) : line;
-    labels.push_back(edge.label);
+    labels.push_back(label);
     LevelEdge& start = at(pieces_[e].front().container).level.edges[pieces_[e].front().edge];
-    const double width = textWidth(edge.label, Metrics::labelSize);
+    const double width = textWidth(label, Metrics::labelSize);
     if (width > item.height) start.labelLength = width - item.height + ends;
   }
 
@@ -166,7 +218,8 @@ class Nested {
                    .columns = options_.columns,
                    .shape = isDown() ? shape : 1 / shape,
                    .low = wrapping_.low * (isDown() ? low : shortest),
-                   .slim = wrapping_.slim});
+                   .slim = wrapping_.slim,
+                   .tail = wrapping_.tail && box < 0});
     const double margin = Metrics::margin, header = box < 0 ? margin : Metrics::header + 4;
     c.left = isDown() ? margin : header;
     c.top = isDown() ? header : margin;
@@ -234,9 +287,11 @@ class Nested {
         }
       }
       if (!stops.empty() && !isFar && !graph_.edges[e].label.empty() && options_.labels &&
-          labelled.try_emplace(graph_.edges[e].value.index, 1).second)
-        addLabel(layout, static_cast<int>(e),
-                 isDown() ? labelAt(graph_.edges[e], stops) : labelBelow(layout, graph_.edges[e]));
+          labelled.try_emplace(graph_.edges[e].value.index, 1).second) {
+        std::string text = labelOf(e);
+        const Point at = isDown() ? labelAt(graph_.edges[e], text, stops) : labelBelow(layout, graph_.edges[e], text);
+        addLabel(layout, static_cast<int>(e), at, std::move(text));
+      }
       layout.edges[e] = smoothPath(stops);
       if (!isDown())
         for (Point& p : layout.edges[e].points) std::swap(p.x, p.y);
@@ -246,31 +301,31 @@ class Nested {
   }
 
   /// Labels of one box stand side by side, or one below the other, equal ones once.
-  void addLabel(Layout& layout, int edge, Point at) const {
+  void addLabel(Layout& layout, int edge, Point at, std::string text) const {
     const VisibleEdge& own = graph_.edges[edge];
     for (auto it = layout.labels.rbegin(); it != layout.labels.rend() && it - layout.labels.rbegin() < 16; ++it) {
       const VisibleEdge& other = graph_.edges[it->edge];
       if (other.from != own.from) continue;
-      if (other.label == own.label) return;
+      if (it->text == text) return;
       if (isDown())
-        at.x = std::max(at.x, it->at.x + textWidth(other.label, Metrics::labelSize) + 10);
+        at.x = std::max(at.x, it->at.x + textWidth(it->text, Metrics::labelSize) + 10);
       else
         at.y = std::max(at.y, it->at.y + Metrics::labelSize + 2);
     }
-    layout.labels.push_back({edge, at});
+    layout.labels.push_back({edge, at, std::move(text)});
   }
 
   /// Beside the edge where it leaves its source, on the side that it does not bend to.
-  Point labelAt(const VisibleEdge& edge, const std::vector<Point>& stops) const {
-    double width = textWidth(edge.label, Metrics::labelSize), bend = 0;
+  Point labelAt(const VisibleEdge& edge, const std::string& text, const std::vector<Point>& stops) const {
+    double width = textWidth(text, Metrics::labelSize), bend = 0;
     for (size_t i = 1; i < stops.size() && bend == 0; ++i) bend = stops[i].x - stops[0].x;
     return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, stops[0].y + 12 + shadowOf(edge.from)};
   }
 
   /// Near the end where the edge leaves; what is wider than the box sticks out there.
-  Point labelBelow(const Layout& layout, const VisibleEdge& edge) const {
+  Point labelBelow(const Layout& layout, const VisibleEdge& edge, const std::string& text) const {
     const Rect& box = layout.boxes[edge.from];
-    const double width = textWidth(edge.label, Metrics::labelSize);
+    const double width = textWidth(text, Metrics::labelSize);
     return {std::max(box.x + 2, box.right() - 2 - width), box.bottom() + 11 + shadowOf(edge.from)};
   }
 
@@ -281,7 +336,9 @@ class Nested {
   std::vector<Container> containers_;  ///< by box + 1
   std::vector<int> itemOf_;            ///< by box: its item in its container's level
   std::vector<std::vector<Piece>> pieces_;
-  std::vector<std::vector<std::string_view>> labelsOf_;  ///< by box: those that have room below it
+  std::vector<uint32_t> netOf_;  ///< by edge: its value, or its bundle from `firstBundle` on
+  std::map<std::pair<int, uint32_t>, std::set<uint32_t>> valuesFrom_;  ///< by box and bundle
+  std::vector<std::vector<std::string>> labelsOf_;                     ///< by box: those that have room below it
 };
 
 /// In a pane of the usual shape.
@@ -293,7 +350,7 @@ double scaleAtFit(const Layout& layout) {
 }  // namespace
 
 Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const CancelToken& cancel) {
-  const LayoutOptions options{.columns = false};
+  const LayoutOptions options{.bundles = false, .columns = false};
   Nested nested(graph, options, {}, cancel);
   if (Status s = nested.place(); !s) return s.error();
   return nested.plans();
@@ -301,21 +358,28 @@ Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const Cance
 
 Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
   // Of its size: there, most boxes have words. One row in a high pane looks lost, however short it is.
-  const double shown = options.flow == Flow::Down ? 0.3 : 0.6;
-  constexpr double better = 1.1;
+  const double shown = options.flow == Flow::Down ? 0.3 : 0.9;
+  constexpr double better = 1.1, betterByTail = 1.05;
   constexpr size_t most = 1000;  // boxes: more than one try of more would be felt
-  static constexpr std::array<Wrapping, 4> others{{{1, 2}, {2.0 / 3, 3.5}, {8.0 / 3, 3.5}, {0.4, 2.5}}};
+  static constexpr std::array<Wrapping, 5> others{{{1, 2}, {2.0 / 3, 3.5}, {8.0 / 3, 3.5}, {0.4, 2.5}, {0.3, 3.5}}};
   Result<Layout> best = Nested(graph, options, {}, cancel).run();
   if (!options.columns || graph.boxes.size() > most || !best) return best;
   double scale = scaleAtFit(*best);
-  for (const Wrapping& other : others) {
-    if (scale >= shown) break;
+  Wrapping chosen;
+  const auto attempt = [&](const Wrapping& other, double factor) -> Status {
+    if (scale >= shown) return done();
     Result<Layout> tried = Nested(graph, options, other, cancel).run();
-    if (!tried) return tried;
-    if (scaleAtFit(*tried) < better * scale) continue;
+    if (!tried) return tried.error();
+    if (scaleAtFit(*tried) < factor * scale) return done();
     scale = scaleAtFit(*tried);
     best = std::move(tried);
-  }
+    chosen = other;
+    return done();
+  };
+  for (const Wrapping& other : others)
+    if (Status s = attempt(other, better); !s) return s.error();
+  chosen.tail = true;
+  if (Status s = attempt(Wrapping(chosen), betterByTail); !s) return s.error();
   return best;
 }
 

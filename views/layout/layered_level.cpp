@@ -118,6 +118,7 @@ void Level::addDummies() {
   for (const LevelEdge& edge : edges) crossed += std::abs(items[edge.to].layer - items[edge.from].layer);
   const int longest = crossed > most ? farthest : INT32_MAX;
   std::unordered_map<uint64_t, std::vector<int>> shared;  // by upper item and net: its dummies, layer by layer
+  std::unordered_map<uint64_t, std::vector<int>> joint;   // by lower item and net: the same, from below
   std::unordered_map<uint64_t, int> known;                // segments already there
   auto link = [&](int a, int b, double fromOffset, double toOffset) {
     auto [it, isNew] = known.try_emplace(uint64_t(uint32_t(a)) << 32 | uint32_t(b), 0);
@@ -135,15 +136,18 @@ void Level::addDummies() {
       chains_[e] = {upper, lower};
       continue;
     }
-    auto& dummies = shared[uint64_t(uint32_t(upper)) << 32 | edge.net];
+    const bool fromBelow = edge.joins && !back;
+    auto& dummies = fromBelow ? joint[uint64_t(uint32_t(lower)) << 32 | edge.net]
+                              : shared[uint64_t(uint32_t(upper)) << 32 | edge.net];
     while (static_cast<int>(dummies.size()) < count) {
+      const int step = static_cast<int>(dummies.size()) + 1;
       int dummy = addItem(back ? 10 : 6, 0, LevelItem::Kind::Dummy);
-      items[dummy].layer = items[upper].layer + static_cast<int>(dummies.size()) + 1;
+      items[dummy].layer = fromBelow ? items[lower].layer - step : items[upper].layer + step;
       dummies.push_back(dummy);
     }
     auto& chain = chains_[e];
     chain.push_back(upper);
-    for (int i = 0; i < count; ++i) chain.push_back(dummies[i]);
+    for (int i = 0; i < count; ++i) chain.push_back(dummies[fromBelow ? count - 1 - i : i]);
     chain.push_back(lower);
     for (size_t i = 0; i + 1 < chain.size(); ++i)
       link(chain[i], chain[i + 1], i == 0 ? upperOffset : 0, i + 2 == chain.size() ? lowerOffset : 0);

@@ -31,6 +31,7 @@ struct LevelItem {
 struct LevelEdge {
   int from = 0, to = 0;
   uint32_t net = 0;                     ///< edges of one net from one item share their way
+  bool joins = false;                   ///< those of one net to one item share theirs, too: a bundle on its way out
   double fromOffset = 0, toOffset = 0;  ///< fixed attachment, from the item's centre; only where …Fixed
   bool fromFixed = false, toFixed = false;
   double labelLength = 0;    ///< that its label takes of the way to the next layer
@@ -57,6 +58,7 @@ class Level {
     double shape = 1.4;    ///< the width in heights that columns aim at
     double low = 2000;     ///< pixels: what is lower stays whole
     double slim = 3.5;     ///< times as slim as wanted: what is wider stays whole
+    bool tail = false;     ///< what follows one layer that is nearly all of the level begins another column
   };
   void place(const Options& options);
   // What `place` decided, for plans of levels
@@ -89,6 +91,7 @@ class Level {
   void attach();
   void spread(std::vector<int>& list, int item, bool atTop);
   void route();
+  int headOf() const;
   void breakIntoColumns(const Options& options);
 
   size_t boxCount_ = 0;         ///< items before the dummies

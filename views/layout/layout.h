@@ -31,10 +31,12 @@ struct EdgePath {
   std::vector<Point> points;
 };
 
-/// Shape and dtype of a value, once for all its edges: `at` is the left end of the text's baseline.
+/// Shape and dtype of a value, once for all its edges, or how many values run there: `at` is the left end of the text's
+/// baseline.
 struct EdgeLabel {
   int edge = 0;
   Point at;
+  std::string text;
 };
 
 struct Layout {
@@ -52,6 +54,7 @@ enum class LayoutEngine { Automatic, Layered, Graphviz };
 struct LayoutOptions {
   LayoutEngine engine = LayoutEngine::Automatic;
   bool labels = true;   ///< leave room for shapes and dtypes
+  bool bundles = true;  ///< very many values between two boxes share one way (layered)
   bool columns = true;  ///< what is much longer than wide goes on in another column, or row (layered)
   Flow flow = Flow::Down;
   double graphvizSeconds = 1.0;  ///< after that dot is killed

@@ -3,8 +3,10 @@
 #include <QDockWidget>
 #include <algorithm>
 
+#include "tests/views/support/sample_graphs.h"
 #include "tests/views/support/window_fixture.h"
 #include "views/canvas/canvas_frame.h"
+#include "views/canvas/overview.h"
 #include "views/document/graph_decode.h"
 
 using namespace graft;
@@ -104,6 +106,41 @@ class FrameTest : public test::WindowFixture {
     QTRY_COMPARE(document().position(), 1);
     window_->setCompare(true);
     QCOMPARE(legend(), QStringList{QStringLiteral("+ added")});
+  }
+
+  void theLegendAndTheOverviewOfASmallCanvasCoverNoBoxes() {
+    Canvas canvas;
+    canvas.setLegendVisible(true);
+    canvas.setOverviewVisible(true);
+    canvas.resize(700, 420);
+    canvas.show();
+    ViewOptions all;
+    all.depth = -1;
+    canvas.setViewOptions(all);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    QVERIFY(canvas.scene());
+    const auto covers = [&](const QRectF& r) {
+      return canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size() / canvas.scale()});
+    };
+    auto* overview = canvas.findChild<Overview*>();
+    bool isFolded = false, isWhole = false, isMapSeen = false;
+    for (const double scale : {0.15, 0.5, 1.0})
+      for (int step = 0; step < 12; ++step) {
+        canvas.setView({0, step * canvas.scene()->bounds().height() / 12}, scale);
+        const CanvasFrame framed = canvas.frame();
+        isFolded |= framed.isLegendFolded();
+        isWhole |= !framed.isLegendFolded();
+        QVERIFY(framed.isLegendFolded() || !covers(framed.legendPlace()));
+        isMapSeen |= overview->isVisible();
+        QVERIFY(!overview->isVisible() || !covers(overview->geometry()));
+      }
+    QVERIFY(isFolded && isWhole && isMapSeen);
+    // Folded, it opens under the pointer.
+    for (int step = 0; step < 12 && !canvas.frame().isLegendFolded(); ++step)
+      canvas.setView({0, step * canvas.scene()->bounds().height() / 12}, 1.0);
+    QVERIFY(canvas.frame().isLegendFolded());
+    QTest::mouseMove(&canvas, canvas.frame().legendPlace().center().toPoint());
+    QTRY_VERIFY(!canvas.frame().isLegendFolded());
   }
 
   void whileMatchesShowKindsAreGrey() {

@@ -1,4 +1,5 @@
-// layout_look [--depth N]... [--repeats] [--dead-ends] [--flow down|right] [--columns 0] [--svg FOLDER] GRAPH.json...
+// layout_look [--depth N]... [--repeats] [--dead-ends] [--flow down|right] [--columns 0] [--bundles 0] [--svg FOLDER]
+// GRAPH.json...
 // How good the drawings of graphs are, in numbers, each a row of a table. GRAPH.json is what `graft text MODEL --json`
 // prints, or the places of another viewer's boxes (tests/bench/other_viewers.py). docs/measurements/window.md has the
 // table.
@@ -25,6 +26,7 @@ struct Options {
   ViewOptions view;
   std::vector<int> depths;
   std::string svg;
+  bool bundles = true;
 };
 
 /// Processor time of this thread: others share the machine.
@@ -50,7 +52,7 @@ void printGraph(const std::string& name, const Graph& graph, const Options& opti
     for (int i = 0; i < 5; ++i) {
       const double start = milliseconds();
       view = makeVisibleGraph(graph, how);
-      layout = layoutGraph(view, {.columns = how.columns, .flow = how.flow});
+      layout = layoutGraph(view, {.bundles = options.bundles, .columns = how.columns, .flow = how.flow});
       best = std::min(best, milliseconds() - start);
     }
     const std::string title = name + (depth < 0 ? ", all open" : fmt::format(", depth {}", depth));
@@ -114,6 +116,8 @@ int main(int argc, char** argv) {
       options.view.flow = std::string_view(next()) == "right" ? Flow::Right : Flow::Down;
     else if (word == "--columns")
       options.view.columns = std::atoi(next()) != 0;
+    else if (word == "--bundles")
+      options.bundles = std::atoi(next()) != 0;
     else if (word == "--svg")
       options.svg = next();
     else

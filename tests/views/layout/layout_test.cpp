@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 
 #include "tests/support/catch.h"
 #include "tests/support/growth.h"
@@ -56,8 +57,8 @@ void checkLayout(const VisibleGraph& view, const Layout& layout) {
 int labelsOnOthers(const VisibleGraph& view, const Layout& layout) {
   int wrong = 0;
   for (size_t i = 0; i < layout.labels.size(); ++i) {
-    const Rect text = labelRect(view, layout.labels[i]);
-    for (size_t k = 0; k < i; ++k) wrong += overlap(text, labelRect(view, layout.labels[k]));
+    const Rect text = labelRect(layout.labels[i]);
+    for (size_t k = 0; k < i; ++k) wrong += overlap(text, labelRect(layout.labels[k]));
     for (size_t b = 0; b < view.boxes.size(); ++b) wrong += !view.boxes[b].open && overlap(text, layout.boxes[b]);
   }
   return wrong;
@@ -292,6 +293,36 @@ TEST_CASE("a long chain that runs to the right goes on in rows that fill a pane,
   }
 }
 
+TEST_CASE("a short chain that runs to the right fills a pane better in two rows than in one") {
+  Graph g;
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  ValueId last = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  for (int i = 0; i < 14; ++i) last = g.output(g.append(g.root(), relu, {Argument(last)}));
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g);
+  const Result<Layout> one = layoutLayered(view, {.columns = false, .flow = Flow::Right});
+  const Result<Layout> rows = layoutLayered(view, {.flow = Flow::Right});
+  REQUIRE((one && rows));
+  checkLayout(view, *rows);
+  CHECK(test::qualityOf(view, *rows).fitScale > 1.3 * test::qualityOf(view, *one).fitScale);
+}
+
+TEST_CASE("what follows a module that is nearly all of a drawing is no strip beside it") {
+  Graph g = test::encoder(12);
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  ValueId last = *g.returns().front().as<ValueId>();
+  for (int i = 0; i < 8; ++i) last = g.output(g.append(g.root(), relu, {Argument(last)}));
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g, {.depth = -1, .flow = Flow::Right});
+  const Result<Layout> layout = layoutLayered(view, {.flow = Flow::Right});
+  REQUIRE(layout);
+  checkLayout(view, *layout);
+  const Rect& encoder = layout->boxes[static_cast<size_t>(boxNamed(view, "encoder"))];
+  const Rect& end = layout->boxes[static_cast<size_t>(boxNamed(view, "output 0"))];
+  CHECK(end.x < encoder.right());
+  CHECK(end.y > encoder.bottom());
+}
+
 TEST_CASE("to the right, boxes leave out their names and shapes stand below them") {
   const VisibleGraph view = makeVisibleGraph(test::encoder(1), {.depth = -1});
   Box named, nameless;
@@ -410,6 +441,55 @@ TEST_CASE("a table that is filled in place is constant, unless something of an i
     REQUIRE(box >= 0);
     CHECK(written.boxes[box].fold == Fold::None);
   }
+}
+
+TEST_CASE("what a forward pass keeps for its backward pass runs there on one way") {
+  // A chain of calls in one module, and one in another that takes each of their results, the last one first.
+  Graph g;
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  const ModuleCallId forward = g.addModuleCall({}, "forward", "Net"), backward = g.addModuleCall({}, "backward", "Net");
+  const auto call = [&](const OperatorRef& op, std::vector<Argument> args, ModuleCallId module) {
+    const NodeId node = g.append(g.root(), op, std::move(args));
+    g.setModule(node, module);
+    g.setType(g.output(node), Type::tensor(DType::Float32, {Dim(4)}));
+    return g.output(node);
+  };
+  std::vector<ValueId> kept{g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}))};
+  constexpr int count = 20;
+  for (int i = 0; i < count; ++i) kept.push_back(call(relu, {Argument(kept.back())}, forward));
+  ValueId last = g.addInput("tangent", Type::tensor(DType::Float32, {Dim(4)}));
+  for (; kept.size() > 1; kept.pop_back())
+    last = call(add, {Argument(last), Argument(kept.back()), Argument(int64_t{1})}, backward);
+  g.setReturns(g.root(), {Argument(last)});
+  for (const Flow flow : {Flow::Down, Flow::Right}) {
+    const VisibleGraph view = makeVisibleGraph(g, {.depth = -1, .flow = flow});
+    // Where edges leave the frame of the first module.
+    const auto ways = [&](bool bundles) {
+      const Result<Layout> layout = layoutGraph(view, {.bundles = bundles, .columns = false, .flow = flow});
+      REQUIRE(layout);
+      checkLayout(view, *layout);
+      const int forwards = boxNamed(view, "forward"), backwards = boxNamed(view, "backward");
+      const Rect& frame = layout->boxes[static_cast<size_t>(forwards)];
+      std::set<long> at;
+      for (size_t e = 0; e < view.edges.size(); ++e)
+        for (size_t i = 0; i < layout->edges[e].points.size(); i += 3) {
+          if (view.boxes[view.edges[e].from].parent != forwards || view.boxes[view.edges[e].to].parent != backwards)
+            continue;
+          const Point p = layout->edges[e].points[i];
+          if (flow == Flow::Down && std::abs(p.y - frame.bottom()) < 0.5) at.insert(std::lround(p.x));
+          if (flow == Flow::Right && std::abs(p.x - frame.right()) < 0.5) at.insert(std::lround(p.y));
+        }
+      return at.size();
+    };
+    CHECK(ways(false) == count);
+    CHECK(ways(true) == 1);
+  }
+  // Closed, it says how many values run there.
+  const Result<Layout> closed = layoutGraph(makeVisibleGraph(g, {.depth = 0}));
+  REQUIRE(closed);
+  CHECK(std::any_of(closed->labels.begin(), closed->labels.end(),
+                    [](const EdgeLabel& label) { return label.text == "20 values"; }));
 }
 
 TEST_CASE("what depends on weights alone, and what nothing uses, is one box each, and comes out of it when unfolded") {

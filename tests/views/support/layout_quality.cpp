@@ -1,7 +1,9 @@
 #include "tests/views/support/layout_quality.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <set>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -22,12 +24,21 @@ bool cross(const Piece& p, const Piece& q) {
   return side(p.a, p.b, q.a) * side(p.a, p.b, q.b) < -touch && side(q.a, q.b, p.a) * side(q.a, q.b, p.b) < -touch;
 }
 
-/// Edges as straight pieces between their stops; ways that edges of one value share count once.
+/// Edges as straight pieces between their stops; ways that edges share count once.
 std::vector<Piece> piecesOf(const VisibleGraph& view, const Layout& layout) {
   std::vector<Piece> pieces;
+  std::set<std::array<long, 4>> known;
+  const auto isNew = [&](Point a, Point b) {
+    constexpr double parts = 16;  // of a pixel
+    return known
+        .insert(
+            {std::lround(a.x * parts), std::lround(a.y * parts), std::lround(b.x * parts), std::lround(b.y * parts)})
+        .second;
+  };
   for (size_t e = 0; e < view.edges.size(); ++e) {
     const auto& q = layout.edges[e].points;
-    for (size_t i = 3; i < q.size(); i += 3) pieces.push_back({q[i - 3], q[i], static_cast<int>(e)});
+    for (size_t i = 3; i < q.size(); i += 3)
+      if (isNew(q[i - 3], q[i])) pieces.push_back({q[i - 3], q[i], static_cast<int>(e)});
   }
   return pieces;
 }

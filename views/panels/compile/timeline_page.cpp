@@ -100,7 +100,11 @@ void TimelinePage::showMedians() {
     at[1] += k.measured;
   }
   const bool isKnown = !after.spans.empty();
-  sentence_->showText(isKnown                     ? tr("Medians, one after the other")
+  sentence_->showText(isKnown && plan.isMeasured()
+                          ? tr("Medians of kernels, one after the other; a whole run takes %1, "
+                               "Time above")
+                                .arg(length(plan.kernelsUs))
+                      : isKnown                   ? tr("Medians of kernels, one after the other")
                       : compilation.isMeasuring() ? tr("Running the model as it is and with its kernels…")
                                                   : tr("Measure, above, fills it"));
   if (isKnown) {
