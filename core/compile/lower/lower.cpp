@@ -49,7 +49,7 @@ void lowerAll(Lowering& l, std::span<const std::vector<int64_t>> strides) {
   for (const Argument& a : l.graph.returns()) {
     if (!a.isValue() || !l.graph.value(a.valueId()).type.isTensor())
       throw Refusal{"the group returns other than tensors"};
-    if (!l.graph.value(a.valueId()).users.empty()) l.keep(l.tensorOf(a.valueId()));
+    if (!l.graph.value(a.valueId()).users.empty()) l.keepResult(l.tensorOf(a.valueId()));
     results.push_back({l.tensorOf(a.valueId()), l.graph.value(a.valueId()).name});
   }
   schedule(l, results);

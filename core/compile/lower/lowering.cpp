@@ -420,17 +420,25 @@ std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const
 }
 
 std::optional<Lowering::Parts> Lowering::findEvenColumns(TensorId body, std::span<const size_t> dims) const {
-  const Tensor& tensor = values_[body.index];
-  std::optional<Parts> parts = findParts(body, marked(tensor.sizes.size(), dims));
-  if (!parts || !parts->isColumns) return {};
+  const std::optional<Parts> parts = findParts(body, marked(values_[body.index].sizes.size(), dims));
+  return parts && parts->isColumns ? ofOneLength(body, *parts) : std::nullopt;
+}
+
+std::optional<Lowering::Parts> Lowering::findEvenRows(TensorId body, std::span<const size_t> dims) const {
+  if (machine.isGpu) return {};
+  const std::optional<Parts> parts = findParts(body, marked(values_[body.index].sizes.size(), dims));
+  return parts && !parts->isColumns ? ofOneLength(body, *parts) : std::nullopt;
+}
+
+std::optional<Lowering::Parts> Lowering::ofOneLength(TensorId body, Parts parts) const {
   // The next larger number of parts of one length, if it is not much larger.
-  const int64_t size = *findNumber(tensor.sizes[parts->dim]);
-  int64_t count = parts->count;
+  const int64_t size = *findNumber(values_[body.index].sizes[parts.dim]);
+  int64_t count = parts.count;
   while (size % count != 0) ++count;
-  if (count > 4 * parts->count) return {};
-  parts->count = count;
-  parts->each = size / count;
-  parts->left = 0;
+  if (count > 4 * parts.count) return {};
+  parts.count = count;
+  parts.each = size / count;
+  parts.left = 0;
   return parts;
 }
 
@@ -529,6 +537,12 @@ void Lowering::repeat(TensorId t) {
 void Lowering::keep(TensorId t) {
   Tensor& v = values_[t.index];
   if (v.form == Tensor::Form::Inline && v.cost > 1) v.form = Tensor::Form::Shared;
+}
+
+void Lowering::keepResult(TensorId t) {
+  keep(t);
+  Tensor& v = values_[t.index];
+  v.isResult = v.form == Tensor::Form::Shared && !machine.isGpu && v.dtype == computeType(v.dtype);
 }
 
 ExprId Lowering::definition(TensorId t, const Index& i) {

@@ -60,6 +60,7 @@ struct Tensor {
   uint32_t origin = 0;          ///< of its expressions: the number of the node that it was made for; add() sets it
   /// The dimension along which neighbours lie side by side, where the call says so. Only speed may depend on it.
   std::optional<size_t> fastest = {};
+  bool isResult = false;  ///< stored in any case, so that nests which come later may read it
 };
 
 /// A list of tensors: the pieces that split and unbind make of one, or several that were broadcast.
@@ -129,14 +130,18 @@ class Lowering {
   };
   /// Parts of one length, where reduce() over `dims` would combine parts of columns first.
   std::optional<Parts> findEvenColumns(TensorId body, std::span<const size_t> dims) const;
+  /// The same of rows, on a CPU: about as many parts.
+  std::optional<Parts> findEvenRows(TensorId body, std::span<const size_t> dims) const;
   /// The same elements in a buffer of their own, which is there before somebody reads it.
   TensorId stored(TensorId);
   TensorId scan(ReduceKind, TensorId body, size_t dim);
   /// Says that a reader takes each element at several places of one iteration, or many times altogether.
   void share(TensorId);
   void repeat(TensorId);
-  /// Says that one element serves many of a reader's, or that the tensor is a result too.
+  /// Says that one element serves many of a reader's.
   void keep(TensorId);
+  /// Says that the tensor is a result too. On a CPU, what several nests need of it is stored once.
+  void keepResult(TensorId);
 
   /// An element, of computeType(dtype). Of those that get a buffer: a load of it.
   ExprId at(TensorId, const Index&);
@@ -175,6 +180,7 @@ class Lowering {
     size_t operator()(const Key&) const;
   };
   std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
+  std::optional<Parts> ofOneLength(TensorId body, Parts) const;
   std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted) const;
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
   ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,

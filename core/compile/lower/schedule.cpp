@@ -425,8 +425,8 @@ class Scheduler {
   };
   struct NestState {
     std::set<RangeId> outer;
-    std::set<TensorId> own;  ///< targets that are locals too
-    bool isRow = false;
+    std::set<TensorId> own;                   ///< targets that are locals too
+    bool isRow = false, isForOthers = false;  ///< it stores temporaries alone
     ExprId iterations;
     int64_t work = 1;  ///< at least, of one iteration
     std::map<TensorId, Decision> decisions;
@@ -437,6 +437,9 @@ class Scheduler {
     NestState nest;
     nest.outer = {targets.front().outer.begin(), targets.front().outer.end()};
     nest.iterations = product(targets.front().outer);
+    nest.isForOthers = std::all_of(targets.begin(), targets.end(), [&](const Target& t) {
+      return l_.program.buffer(t.buffer).role == loops::Buffer::Role::Temporary;
+    });
     nest.isRow = std::any_of(targets.begin(), targets.end(), [](const Target& t) { return t.isRow; });
     std::vector<ExprId> values;
     std::map<TensorId, std::set<Index>> requests;
@@ -507,11 +510,42 @@ class Scheduler {
       for (const RangeId r : t.domain.ranges)
         if (!nest.outer.contains(r)) store.ranges.push_back(r);
       const loops::ExprPool::MadeFor origin(l_.pool(), l_.pool().origin(values[k]));
-      store.value = l_.pool().cast(rewrite(values[k], nest), l_.program.buffer(t.buffer).dtype);
+      // A result that an earlier nest has stored for others is there already.
+      const bool isThere = l_[t.tensor].isResult && temporaries_.contains(t.tensor) && t.buffer != l_[t.tensor].buffer;
+      const ExprId value = isThere ? l_.at(t.tensor, t.domain.index) : values[k];
+      store.value = l_.pool().cast(rewrite(value, nest), l_.program.buffer(t.buffer).dtype);
       if (isDirectScan(t)) setScan(store, t.tensor, t.domain.index);
       out.stores.push_back(std::move(store));
     }
+    dropUnread(out);
+    for (const Target& t : targets) {
+      const auto at =
+          std::find_if(out.stores.begin(), out.stores.end(), [&](const Store& s) { return s.buffer == t.buffer; });
+      if (l_[t.tensor].isResult && !temporaries_.contains(t.tensor))
+        results_.emplace(t.tensor, Stored{l_.program.nests.size(), static_cast<size_t>(at - out.stores.begin())});
+    }
     l_.program.nests.push_back(std::move(out));
+  }
+
+  /// Without the locals that nothing in the nest reads.
+  void dropUnread(Nest& nest) {
+    std::set<BufferId> isRead;
+    std::set<ExprId> seen;
+    const auto note = [&](const auto& self, ExprId id) -> void {
+      if (!seen.insert(id).second) return;
+      const Expr& e = l_.program.expressions[id];
+      if (e.op == Op::Load) isRead.insert(e.buffer());
+      for (const ExprId operand : e.operands) self(self, operand);
+    };
+    for (size_t i = nest.stores.size(); i-- > 0;) {
+      const Store& s = nest.stores[i];
+      if (l_.program.buffer(s.buffer).role == loops::Buffer::Role::Local && !isRead.contains(s.buffer)) {
+        nest.stores.erase(nest.stores.begin() + static_cast<long>(i));
+        continue;
+      }
+      note(note, s.value);
+      for (const ExprId index : s.index) note(note, index);
+    }
   }
 
   /// Whether the store itself combines what it writes.
@@ -529,15 +563,27 @@ class Scheduler {
     return valueOf(t.tensor, t.domain.index);
   }
 
+  /// Whether the nest finds the tensor in memory. A result that one nest needs for another is stored ahead of both.
+  bool isStored(TensorId t, const NestState& nest) const {
+    return !nest.own.contains(t) && (temporaries_.contains(t) || (l_[t].isResult && nest.isForOthers));
+  }
+
   Decision decide(TensorId t, const std::set<Index>& indices, const NestState& nest) {
     using How = Decision::How;
     const Form form = l_[t].form;
     Decision d;
-    const bool isTemporary = temporaries_.contains(t) && !nest.own.contains(t);
-    if (isTemporary) {
+    if (isStored(t, nest)) {
       d.how = How::Temporary;
       return d;
     }
+    // Elsewhere, but stored already
+    if ((form == Form::Shared || form == Form::Repeated) &&
+        std::all_of(indices.begin(), indices.end(), [&](const Index& i) {
+          const Expr& e = l_.program.expressions[l_.definition(t, i)];
+          const TensorId source = e.op == Op::Load ? l_.tensorOfBuffer(e.buffer()) : TensorId();
+          return source && isStored(source, nest);
+        }))
+      return d;
     const bool isWorthARow = indices.size() > 1 && l_[t].cost > cheapCost;
     if (form == Form::Shared && !nest.isRow && !isWorthARow) return d;
     if (findLocal(t, indices, nest, form != Form::Shared || isWorthARow, d)) return d;
@@ -635,10 +681,21 @@ class Scheduler {
   template <class IsWanted>
   void emitTemporary(TensorId t, IsWanted&& isWanted) {
     if (!temporaries_.insert(t).second) return;
+    if (const auto at = results_.find(t); at != results_.end()) {
+      // A nest has stored it already: the temporary holds it, and the result is a copy, which goes in the end.
+      Nest& before = l_.program.nests[at->second.nest];
+      Store& made = before.stores[at->second.store];
+      Nest copy{before.outer, {made}};
+      copy.stores[0].value = l_.pool().load(l_[t].buffer, made.index, l_[t].dtype);
+      made.buffer = l_[t].buffer;
+      l_.program.nests.push_back(std::move(copy));
+      return;
+    }
     std::vector<Target> targets{planned(t, l_[t].buffer)};
     // Where each iteration begins with a sum that is wanted, too (a mean's, for what elements are off it by), it stores
     // that sum on the way: what is summed up is read once.
-    const std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
+    std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
+    std::erase_if(reads, [&](const Request& r) { return l_[r.tensor].form == Form::Repeated; });
     if (const TensorId first = reads.size() == 1 ? reads.begin()->tensor : TensorId();
         first && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && isInside(*reads.begin()) &&
         !temporaries_.contains(first) && isWanted(first)) {
@@ -657,6 +714,10 @@ class Scheduler {
   std::unordered_map<ExprId, std::set<RangeId>> ranges_;
   std::unordered_map<ExprId, std::optional<int64_t>> work_;
   std::set<TensorId> temporaries_;
+  struct Stored {
+    size_t nest, store;
+  };
+  std::map<TensorId, Stored> results_;  ///< those that lie in outputs
 };
 
 }  // namespace

@@ -24,6 +24,7 @@ class Tidier {
   explicit Tidier(const Program& from) : from_(from) {}
 
   Program run() {
+    findStoredTwice();
     for (const loops::Size& s : from_.sizes) {
       to_.addSize(s);
       names_.insert(s.name);
@@ -35,13 +36,41 @@ class Tidier {
     for (const loops::Nest& n : from_.nests) {
       loops::Nest out;
       for (const RangeId r : n.outer) out.outer.push_back(range(r, 'i'));
-      for (const Store& s : n.stores) out.stores.push_back(store(s));
-      to_.nests.push_back(std::move(out));
+      for (const Store& s : n.stores)
+        if (!copies_.contains(&s)) out.stores.push_back(store(s));
+      if (!out.stores.empty()) to_.nests.push_back(std::move(out));
     }
     return std::move(to_);
   }
 
  private:
+  /// Outputs that are copies of temporaries, element by element: the output holds what others read.
+  void findStoredTwice() {
+    for (const loops::Nest& n : from_.nests)
+      for (const Store& s : n.stores) {
+        const Expr& value = from_.expressions[s.value];
+        const Buffer& to = from_.buffer(s.buffer);
+        if (to.role != Buffer::Role::Output || value.op != Op::Load || value.operands != s.index || s.scan) continue;
+        const BufferId source = value.buffer();
+        const Buffer& from = from_.buffer(source);
+        if (from.role != Buffer::Role::Temporary || from.dtype != to.dtype || from.sizes != to.sizes) continue;
+        if (isWhole(s, to) && copied_.emplace(source, s.buffer).second) copies_.insert(&s);
+      }
+  }
+
+  /// Whether the store's ranges run over all places of the buffer, one for each dimension other than 1.
+  bool isWhole(const Store& s, const Buffer& b) {
+    std::unordered_set<uint32_t> seen;
+    for (size_t k = 0; k < s.index.size(); ++k) {
+      const Expr& e = from_.expressions[s.index[k]];
+      const int64_t* size = from_.expressions.findInteger(b.sizes[k]);
+      if (size && *size == 1) continue;
+      if (e.op != Op::Range || from_.range(e.range()).extent != b.sizes[k] || !seen.insert(e.range().index).second)
+        return false;
+    }
+    return true;
+  }
+
   Store store(const Store& s) {
     Store out;
     out.buffer = buffer(s.buffer);
@@ -67,6 +96,7 @@ class Tidier {
   }
 
   BufferId buffer(BufferId b) {
+    if (const auto at = copied_.find(b); at != copied_.end()) b = at->second;
     if (const auto it = buffers_.find(b); it != buffers_.end()) return it->second;
     const Buffer& was = from_.buffer(b);
     std::string wish = was.name;
@@ -102,6 +132,8 @@ class Tidier {
 
   const Program& from_;
   Program to_;
+  std::unordered_map<BufferId, BufferId> copied_;  ///< temporaries, and the outputs that hold the same
+  std::unordered_set<const Store*> copies_;
   std::unordered_map<BufferId, BufferId> buffers_;
   std::unordered_map<RangeId, RangeId> ranges_;
   std::unordered_map<ExprId, ExprId> expressions_;

@@ -50,10 +50,11 @@ TensorId meanOf(Lowering& l, TensorId x, std::span<const size_t> dims) {
 
 namespace {
 
-/// In parts, which are read once. Each part sums up what its elements are off its first one, and the squares of that:
-/// as the first is one of them, the error of the squares' sum is at most as many times the rounding as the part has
-/// elements. Then parts are joined, as Chan, Golub and LeVeque do (Updating Formulae and a Pairwise Algorithm for
-/// Computing Sample Variances, 1979).
+/// In parts, whose memory is read once. A part of columns sums up what its elements are off its first one, and the
+/// squares of that: as the first is one of them, the error of the squares' sum is at most as many times the rounding as
+/// the part has elements. A part of a row stays in the cache and is read again for what its elements are off its own
+/// mean. Then parts are joined, as Chan, Golub and LeVeque do (Updating Formulae and a Pairwise Algorithm for Computing
+/// Sample Variances, 1979).
 Statistics statisticsOfParts(Lowering& l, TensorId x, std::span<const size_t> dims, const Lowering::Parts& parts,
                              const std::function<Scalar(Scalar)>& divided) {
   const DType d = l[x].dtype;
@@ -87,15 +88,35 @@ Statistics statisticsOfParts(Lowering& l, TensorId x, std::span<const size_t> di
     inPart.push_back(k + static_cast<size_t>(ahead));
     one[inPart.back()] = l.integer(1);
   }
-  const TensorId first = l.view(parted, one, [](const Index& i) { return i; });
-  const TensorId off = mappedWith(l, parted, first, 1, d, [](Scalar v, Scalar f) { return v - f; });
-  l.share(off);
-  const TensorId sums = l.reduceWhole(ReduceKind::Sum, off, inPart, true);
-  const TensorId squares =
-      l.reduceWhole(ReduceKind::Sum, mapped(l, off, 1, d, [](Scalar v) { return v * v; }), inPart, true);
-
   const ExprId n = countOf(l, parted, inPart);
   const auto counted = [&l, n](Scalar like) { return countAs(l, n, like); };
+  const auto summed = [&](TensorId of) { return l.reduceWhole(ReduceKind::Sum, of, inPart, true); };
+  TensorId sums, squares, means;
+  if (parts.isColumns) {
+    const TensorId first = l.view(parted, one, [](const Index& i) { return i; });
+    const TensorId off = mappedWith(l, parted, first, 1, d, [](Scalar v, Scalar f) { return v - f; });
+    l.share(off);
+    sums = summed(off);
+    squares = summed(mapped(l, off, 1, d, [](Scalar v) { return v * v; }));
+    const std::array ofMeans{first, sums};
+    means = l.define("part_mean", d, one, 2, ofMeans, [&l, first, sums, counted](const Index& i) {
+      const Scalar sum = l.scalarAt(sums, i);
+      return (l.scalarAt(first, i) + sum / counted(sum)).id;
+    });
+  } else {
+    l.share(parted);
+    sums = summed(parted);
+    // Without a tensor for the part's mean: the squares read the sum itself, so that one nest makes both.
+    const std::array ofSquares{parted, sums};
+    squares = summed(l.define("square", d, apart, 4, ofSquares, [&l, parted, sums, inPart, counted](const Index& i) {
+      Index ofPart = i;
+      for (const size_t k : inPart) ofPart[k] = l.integer(0);
+      const Scalar sum = l.scalarAt(sums, ofPart), off = l.scalarAt(parted, i) - sum / counted(sum);
+      return (off * off).id;
+    }));
+    means = mapped(
+        l, sums, 1, d, [counted](Scalar sum) { return sum / counted(sum); }, "part_mean");
+  }
   const auto withoutParts = [&](TensorId t) {
     return l.view(t, Sizes(one.begin() + ahead, one.end()), [&l, ahead](const Index& i) {
       Index source(static_cast<size_t>(ahead), l.integer(0));
@@ -103,21 +124,21 @@ Statistics statisticsOfParts(Lowering& l, TensorId x, std::span<const size_t> di
       return source;
     });
   };
-  const std::array ofMeans{first, sums};
-  const TensorId means = l.define("part_mean", d, one, 2, ofMeans, [&l, first, sums, counted](const Index& i) {
-    const Scalar sum = l.scalarAt(sums, i);
-    return (l.scalarAt(first, i) + sum / counted(sum)).id;
-  });
   const TensorId sumOfMeans = l.reduceWhole(ReduceKind::Sum, means, overParts, true);
   const TensorId mean = l.stored(mapped(
       l, sumOfMeans, 1, d, [n = static_cast<double>(count)](Scalar s) { return s / n; }, "mean"));
+  const bool fromFirst = parts.isColumns;
   const std::array ofSpreads{sums, squares, means, mean};
   const TensorId spreads = l.define("spread", d, one, 6, ofSpreads, [=, &l](const Index& i) {
     Index ofMean = i;
     std::fill(ofMean.begin(), ofMean.begin() + ahead, l.integer(0));
-    const Scalar sum = l.scalarAt(sums, i), apartFrom = l.scalarAt(means, i) - l.scalarAt(mean, ofMean);
-    const Scalar own = maximum(l.scalarAt(squares, i) - sum * sum / counted(sum), 0.0);
-    return (own + counted(sum) * apartFrom * apartFrom).id;
+    const Scalar apartFrom = l.scalarAt(means, i) - l.scalarAt(mean, ofMean);
+    Scalar own = l.scalarAt(squares, i);
+    if (fromFirst) {
+      const Scalar sum = l.scalarAt(sums, i);
+      own = maximum(own - sum * sum / counted(sum), 0.0);
+    }
+    return (own + counted(own) * apartFrom * apartFrom).id;
   });
   const TensorId spread = l.reduceWhole(ReduceKind::Sum, spreads, overParts, true);
   return {withoutParts(mean), withoutParts(l.stored(mapped(l, spread, 1, d, divided, "variance"))), true};
@@ -133,7 +154,9 @@ Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, d
     if (correction == 0) return s / count;
     return s / maximum(count - correction, 0.0);
   };
-  if (const auto parts = l.findEvenColumns(x, dims)) return statisticsOfParts(l, x, dims, *parts, divided);
+  auto parts = l.findEvenColumns(x, dims);
+  if (!parts) parts = l.findEvenRows(x, dims);
+  if (parts) return statisticsOfParts(l, x, dims, *parts, divided);
   const TensorId mean = meanOf(l, x, dims);
   const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
   const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);
