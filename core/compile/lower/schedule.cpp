@@ -510,9 +510,7 @@ class Scheduler {
       for (const RangeId r : t.domain.ranges)
         if (!nest.outer.contains(r)) store.ranges.push_back(r);
       const loops::ExprPool::MadeFor origin(l_.pool(), l_.pool().origin(values[k]));
-      // A result that an earlier nest has stored for others is there already.
-      const bool isThere = l_[t.tensor].isResult && temporaries_.contains(t.tensor) && t.buffer != l_[t.tensor].buffer;
-      const ExprId value = isThere ? l_.at(t.tensor, t.domain.index) : values[k];
+      const ExprId value = isMade(t, nest) ? l_.at(t.tensor, t.domain.index) : values[k];
       store.value = l_.pool().cast(rewrite(value, nest), l_.program.buffer(t.buffer).dtype);
       if (isDirectScan(t)) setScan(store, t.tensor, t.domain.index);
       out.stores.push_back(std::move(store));
@@ -525,6 +523,18 @@ class Scheduler {
         results_.emplace(t.tensor, Stored{l_.program.nests.size(), static_cast<size_t>(at - out.stores.begin())});
     }
     l_.program.nests.push_back(std::move(out));
+  }
+
+  /// Whether a result is there already: an earlier nest has stored it for others, or it is a row of this nest.
+  bool isMade(const Target& t, const NestState& nest) const {
+    if (!l_[t.tensor].isResult || t.buffer == l_[t.tensor].buffer) return false;
+    if (temporaries_.contains(t.tensor)) return true;
+    const auto at = nest.decisions.find(t.tensor);
+    if (at == nest.decisions.end() || at->second.how != Decision::How::Local) return false;
+    const Decision& d = at->second;
+    for (size_t k = 0; k < d.index.size(); ++k)
+      if (!d.swept[k] && d.index[k] != t.domain.index[k]) return false;
+    return true;
   }
 
   /// Without the locals that nothing in the nest reads.
@@ -584,7 +594,7 @@ class Scheduler {
           return source && isStored(source, nest);
         }))
       return d;
-    const bool isWorthARow = indices.size() > 1 && l_[t].cost > cheapCost;
+    const bool isWorthARow = indices.size() > 1 && (l_[t].cost > cheapCost || l_[t].isResult);
     if (form == Form::Shared && !nest.isRow && !isWorthARow) return d;
     if (findLocal(t, indices, nest, form != Form::Shared || isWorthARow, d)) return d;
     d.how = form == Form::Shared ? How::Inside : How::Temporary;
