@@ -22,6 +22,7 @@ constexpr int64_t kBlockSteps = 16;
 /// Loops of a window run so many times at most where they are written out: conditions and addresses then leave the
 /// loops around them.
 constexpr int64_t kMostUnrolled = 32;
+constexpr double kMostInstructions = 1024;  ///< of the loops as they are written out
 }  // namespace
 
 Value NestEmitter::placeOf(const Expr& e) {
@@ -153,9 +154,11 @@ Value NestEmitter::reduce(ExprId id) {
   size_t unrolledFrom = plan.sequential.size();
   if (!plan.vector) {
     int64_t steps = 1;
+    const double each = 1 + accesses_.of(e.operands[0]).operations;
+    const auto most = std::min(kMostUnrolled, static_cast<int64_t>(kMostInstructions / each));
     for (size_t i = plan.sequential.size(); i-- > 0 && i != blockAt;) {
       const std::optional<int64_t> extent = known(plan.sequential[i].extent);
-      if (!extent || *extent < 1 || *extent * steps > kMostUnrolled) break;
+      if (!extent || *extent < 1 || *extent * steps > most) break;
       steps *= *extent;
       unrolledFrom = i;
     }
