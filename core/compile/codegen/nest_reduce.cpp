@@ -192,7 +192,7 @@ Value NestEmitter::reduce(ExprId id) {
   if (!plan.vector) {
     const int lanes = isOutside ? lanes_.count : 1;
     accumulatorLanes = {lanes};
-    innermost = [&](std::vector<Value> sofar) { return accumulate(e, sofar, lanes, row); };
+    innermost = [&](const std::vector<Value>& sofar) { return accumulate(e, sofar, lanes, row); };
     result = loopsFrom(0, widened(first(lanes)));
   } else {
     // Whole vectors first, then a register's lanes at a time, the last of them in part

@@ -197,7 +197,7 @@ Result<c10::IValue> dictValue(const Argument::Dict& dict, const c10::Type* wante
   }
   c10::impl::GenericDict out(keyType, valueType);
   for (size_t i = 0; i < keys.size(); ++i) out.insert(keys[i], values[i]);
-  return c10::IValue(std::move(out));
+  return c10::IValue(out);
 }
 
 }  // namespace
