@@ -17,7 +17,7 @@
 namespace graft::codegen {
 
 /// Zeros that stand for what a load must not read: @graft.nothing.
-constexpr size_t kNothingBytes = 128;
+constexpr size_t kNothingBytes = 512;  // 64 lanes of f64
 
 class NestEmitter {
  public:
