@@ -41,8 +41,7 @@ Layout denseLayout(loops::Program& program, loops::BufferId buffer, const std::v
 Result<CpuCode> makeCpuCode(loops::Program given, const CpuOptions& options) {
   CpuCode code{std::move(given), {}, {}, {}};
   loops::Program& program = code.program;
-  Placement placement = placeBuffers(program, options);
-  turnTemporaries(program, placement.strides);
+  Placement placement = placeBuffersOnCpu(program, options);
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     if (program.buffers[i].role != Buffer::Role::Temporary) continue;
     loops::Simplifier s(program);

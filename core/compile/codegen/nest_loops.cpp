@@ -31,10 +31,8 @@ void NestEmitter::unbindSteps(const Loop& loop) {
   for (const RangeId r : loop.ranges) {
     bindings_.erase(r);
     for (auto& memo : memos_)
-      std::erase_if(memo, [&](const auto& entry) {
-        const std::vector<RangeId>& ranges = accesses_.of(ExprId(static_cast<uint32_t>(entry.first))).ranges;
-        return std::find(ranges.begin(), ranges.end(), r) != ranges.end();
-      });
+      std::erase_if(
+          memo, [&](const auto& entry) { return accesses_.of(ExprId(static_cast<uint32_t>(entry.first))).depends(r); });
   }
 }
 

@@ -47,8 +47,6 @@ std::vector<RangeId> rangesOf(Accesses& accesses, ExprId index) {
   return found;
 }
 
-}  // namespace
-
 void turnTemporaries(loops::Program& program, std::vector<Strides>& strides) {
   Accesses accesses(program, strides);
   loops::ExprPool& pool = program.expressions;
@@ -98,6 +96,8 @@ void turnTemporaries(loops::Program& program, std::vector<Strides>& strides) {
   }
 }
 
+}  // namespace
+
 int lanesOf(CpuLevel level) { return level == CpuLevel::Avx512 ? 16 : level == CpuLevel::Avx2 ? 8 : 4; }
 
 Placement placeBuffers(loops::Program& program, const CpuOptions& options) {
@@ -113,6 +113,12 @@ Placement placeBuffers(loops::Program& program, const CpuOptions& options) {
       if (role != Role::Local) result.slots[i] = slot++;
     }
   if (!options.sizes.empty()) specialise(program, options.sizes, result.strides);
+  return result;
+}
+
+Placement placeBuffersOnCpu(loops::Program& program, const CpuOptions& options) {
+  Placement result = placeBuffers(program, options);
+  turnTemporaries(program, result.strides);
   return result;
 }
 

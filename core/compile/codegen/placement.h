@@ -16,9 +16,9 @@ struct Placement {
 /// Puts numbers in the place of sizes where the options give them.
 Placement placeBuffers(loops::Program&, const CpuOptions&);
 
-/// Turns temporaries so that the loops which step through the call's own buffers by ones step through them by ones,
-/// too: images whose channels lie side by side, beside those whose columns do. The strides are those of `Placement`.
-void turnTemporaries(loops::Program&, std::vector<Strides>&);
+/// The same for code for the CPU, with temporaries turned so that the loops which step through the call's own buffers
+/// by ones step through them by ones, too: images whose channels lie side by side, beside those whose columns do.
+Placement placeBuffersOnCpu(loops::Program&, const CpuOptions&);
 
 /// Lanes of f32 in a register.
 int lanesOf(CpuLevel);

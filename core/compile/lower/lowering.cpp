@@ -419,26 +419,18 @@ std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const
   return {};  // there is no more than one element for a part
 }
 
-std::optional<Lowering::Parts> Lowering::findEvenColumns(TensorId body, std::span<const size_t> dims) const {
-  const std::optional<Parts> parts = findParts(body, marked(values_[body.index].sizes.size(), dims));
-  return parts && parts->isColumns ? ofOneLength(body, *parts) : std::nullopt;
-}
-
-std::optional<Lowering::Parts> Lowering::findEvenRows(TensorId body, std::span<const size_t> dims) const {
-  if (machine.isGpu) return {};
-  const std::optional<Parts> parts = findParts(body, marked(values_[body.index].sizes.size(), dims));
-  return parts && !parts->isColumns ? ofOneLength(body, *parts) : std::nullopt;
-}
-
-std::optional<Lowering::Parts> Lowering::ofOneLength(TensorId body, Parts parts) const {
+std::optional<Lowering::Parts> Lowering::findEvenParts(TensorId body, std::span<const size_t> dims) const {
+  const Tensor& tensor = values_[body.index];
+  std::optional<Parts> parts = findParts(body, marked(tensor.sizes.size(), dims));
+  if (!parts || (machine.isGpu && !parts->isColumns)) return {};
   // The next larger number of parts of one length, if it is not much larger.
-  const int64_t size = *findNumber(values_[body.index].sizes[parts.dim]);
-  int64_t count = parts.count;
+  const int64_t size = *findNumber(tensor.sizes[parts->dim]);
+  int64_t count = parts->count;
   while (size % count != 0) ++count;
-  if (count > 4 * parts.count) return {};
-  parts.count = count;
-  parts.each = size / count;
-  parts.left = 0;
+  if (count > 4 * parts->count) return {};
+  parts->count = count;
+  parts->each = size / count;
+  parts->left = 0;
   return parts;
 }
 

@@ -128,10 +128,8 @@ class Lowering {
     std::vector<size_t> outer = {};
     bool isColumns = false;  ///< memory runs along what is kept: the parts of one column lie apart
   };
-  /// Parts of one length, where reduce() over `dims` would combine parts of columns first.
-  std::optional<Parts> findEvenColumns(TensorId body, std::span<const size_t> dims) const;
-  /// The same of rows, on a CPU: about as many parts.
-  std::optional<Parts> findEvenRows(TensorId body, std::span<const size_t> dims) const;
+  /// Parts of one length, where reduce() over `dims` would combine parts first: of columns, and of rows on a CPU.
+  std::optional<Parts> findEvenParts(TensorId body, std::span<const size_t> dims) const;
   /// The same elements in a buffer of their own, which is there before somebody reads it.
   TensorId stored(TensorId);
   TensorId scan(ReduceKind, TensorId body, size_t dim);
@@ -180,7 +178,6 @@ class Lowering {
     size_t operator()(const Key&) const;
   };
   std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
-  std::optional<Parts> ofOneLength(TensorId body, Parts) const;
   std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted) const;
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
   ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,

@@ -517,10 +517,10 @@ class Scheduler {
     }
     dropUnread(out);
     for (const Target& t : targets) {
+      if (!l_[t.tensor].isResult || temporaries_.contains(t.tensor)) continue;
       const auto at =
           std::find_if(out.stores.begin(), out.stores.end(), [&](const Store& s) { return s.buffer == t.buffer; });
-      if (l_[t.tensor].isResult && !temporaries_.contains(t.tensor))
-        results_.emplace(t.tensor, Stored{l_.program.nests.size(), static_cast<size_t>(at - out.stores.begin())});
+      results_.emplace(t.tensor, Stored{l_.program.nests.size(), static_cast<size_t>(at - out.stores.begin())});
     }
     l_.program.nests.push_back(std::move(out));
   }

@@ -148,6 +148,11 @@ class Planner {
     return keepsFloat32_ ? change_.keptArgument(a) : change_.argument(a);
   }
 
+  /// Whether the node takes None where its schema says so: as an undefined tensor.
+  bool mayBeAbsent(const c10::TypePtr& wanted) const {
+    return absentTensors_ && wanted && wanted->kind() == c10::TypeKind::TensorType;
+  }
+
   Result<Operand> operandFor(const Argument& a, const c10::TypePtr& wanted) {
     Operand out;
     if (a.isValue() && !g_.isWeight(a.valueId())) {
@@ -158,7 +163,7 @@ class Planner {
       out.index = slot;
       if (wanted && !fitsAlready(g_.value(a.valueId()).type, *wanted)) {
         out.mustFit = true;
-        out.mayBeAbsent = absentTensors_ && wanted->kind() == c10::TypeKind::TensorType;
+        out.mayBeAbsent = mayBeAbsent(wanted);
         out.wanted = static_cast<uint32_t>(plan_.wanted.size());
         plan_.wanted.push_back(wanted);
       }
@@ -178,7 +183,7 @@ class Planner {
       out.index = weightConstant_.at(keyOf(a.valueId()));
       return out;
     }
-    if (a.isNone() && absentTensors_ && wanted && wanted->kind() == c10::TypeKind::TensorType) {
+    if (a.isNone() && mayBeAbsent(wanted)) {
       out.index = addConstant(at::Tensor());
       return out;
     }

@@ -101,8 +101,7 @@ void TimelinePage::showMedians() {
   }
   const bool isKnown = !after.spans.empty();
   sentence_->showText(isKnown && plan.isMeasured()
-                          ? tr("Medians of kernels, one after the other. A whole run takes %1 (Time, "
-                               "above).")
+                          ? tr("Medians of kernels, one after the other. A whole run takes %1 (Time, above).")
                                 .arg(length(plan.kernelsUs))
                       : isKnown                   ? tr("Medians of kernels, one after the other")
                       : compilation.isMeasuring() ? tr("Running the model as it is and with its kernels…")

@@ -136,8 +136,7 @@ T checked_divisor(T d, int& failed) {
 
 std::string makeCppCode(loops::Program program, const CpuOptions& options, bool hasMarks) {
   avoidReservedNames(program);
-  Placement placement = placeBuffers(program, options);
-  turnTemporaries(program, placement.strides);
+  Placement placement = placeBuffersOnCpu(program, options);
   Accesses accesses(program, std::move(placement.strides));
   NestRewriter rewriter(accesses, program);
   std::vector<loops::Nest> nests;

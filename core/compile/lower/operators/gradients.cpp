@@ -109,7 +109,8 @@ void lowerNormGradient(Call& c, TensorId g, TensorId x, TensorId mean, TensorId 
     for (const TensorId t : {sum, dot}) l.keep(t);
     if (isWanted(c, 0)) {
       const auto divided = [&l, n = countOf(l, x, dims)](Scalar s) { return s / countAs(l, n, s); };
-      const bool isInParts = l.findEvenColumns(x, dims).has_value();
+      const auto parts = l.findEvenParts(x, dims);
+      const bool isInParts = parts && parts->isColumns;
       const auto meanOfSum = [&](TensorId s) {
         const TensorId mean = mapped(l, s, 1, d, divided, "mean");
         return isInParts ? l.stored(mean) : mean;

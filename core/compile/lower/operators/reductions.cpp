@@ -154,9 +154,7 @@ Statistics statisticsOf(Lowering& l, TensorId x, std::span<const size_t> dims, d
     if (correction == 0) return s / count;
     return s / maximum(count - correction, 0.0);
   };
-  auto parts = l.findEvenColumns(x, dims);
-  if (!parts) parts = l.findEvenRows(x, dims);
-  if (parts) return statisticsOfParts(l, x, dims, *parts, divided);
+  if (const auto parts = l.findEvenParts(x, dims)) return statisticsOfParts(l, x, dims, *parts, divided);
   const TensorId mean = meanOf(l, x, dims);
   const TensorId squares = mappedWith(l, x, mean, 2, l[x].dtype, [](Scalar v, Scalar m) { return (v - m) * (v - m); });
   const TensorId sum = l.reduce(ReduceKind::Sum, squares, dims, true);

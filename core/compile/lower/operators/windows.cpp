@@ -162,7 +162,6 @@ void lowerAveragePool(Call& c, size_t n) {
     loops::Simplifier& s = l.simplifier;
     const Scalar total = l.scalarAt(sum, i);
     const bool isApart = isExact && (total.dtype() == DType::Float32 || total.dtype() == DType::Float64);
-    const auto asNumber = [&](ExprId integer) { return l.convert(l.scalar(integer), DType::Int64, total.dtype()); };
     ExprId count = l.integer(hasDivisor ? divisor : 1);
     std::optional<Scalar> varying;  // the lengths that differ from place to place
     for (size_t k = 0; k < n && !hasDivisor; ++k) {
@@ -177,11 +176,11 @@ void lowerAveragePool(Call& c, size_t n) {
       }
       // Of integers that a number holds, the product of numbers is the product of integers; and the length along rows
       // is the same for all columns.
-      varying = varying ? *varying * asNumber(length) : asNumber(length);
+      varying = varying ? *varying * countAs(l, length, total) : countAs(l, length, total);
     }
     const int64_t* whole = l.program.expressions.findInteger(count);
     if (varying && whole && *whole == 1) return (total / *varying).id;
-    return (total / (varying ? asNumber(count) * *varying : asNumber(count))).id;
+    return (total / (varying ? countAs(l, count, total) * *varying : countAs(l, count, total))).id;
   }));
 }
 
