@@ -249,9 +249,12 @@ int main() {
   }
   launchGradients(x, w, v, y);
   SoftmaxArgs softmax;
-  softmax.x = x, softmax.out = y, softmax.size[2] = 7, softmax.size[3] = 3000;
-  softmax.xs[2] = 3000, softmax.xs[3] = 1;
-  expect("softmax", launchSoftmax(softmax, nullptr));
+  softmax.x = x, softmax.out = y, softmax.size[2] = 7;
+  softmax.xs[3] = 1;
+  for (int64_t n : {1, 77, 128, 264, 500, 516, 1000, 3000}) {
+    softmax.size[3] = softmax.xs[2] = n;
+    expect("softmax", launchSoftmax(softmax, nullptr));
+  }
   SwigluArgs swiglu;
   swiglu.gate = x, swiglu.up = w, swiglu.out = y, swiglu.rows = 9, swiglu.n = swiglu.ldg = swiglu.ldu = 77;
   expect("swiglu", launchSwiglu(swiglu, nullptr));

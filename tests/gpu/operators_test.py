@@ -350,7 +350,7 @@ def test_attention_norm_linear(dtype):
 
 def test_softmax(dtype):
     ops = torch.ops.graft
-    for shape in [(2, 3, 5, 7), (4, 128), (1, 2, 3, 3000), (3, 1), (2, 2, 2, 2, 9), (0, 4)]:
+    for shape in [(2, 3, 5, 7), (4, 128), (2, 9, 264), (17, 500), (3, 5, 516), (11, 1024), (1, 2, 3, 3000), (3, 1), (2, 2, 2, 2, 9), (0, 4)]:
         x = rand(*shape, dtype=dtype, scale=3)
         mask = torch.rand(shape, device="cuda") < 0.7
         mask[..., :1] = True
@@ -360,6 +360,8 @@ def test_softmax(dtype):
         check(f"softmax {shape} plain {dtype}", ops.masked_softmax(x), torch.softmax(x.double(), -1), dtype)
         add = rand(shape[-1], dtype=dtype)
         check(f"softmax {shape} additive {dtype}", ops.masked_softmax(x, add), torch.softmax(x.double() + add.double(), -1), dtype)
+    across = rand(3, 40, 5, 64, dtype=dtype).transpose(1, 2)
+    check(f"softmax of a transposed tensor {dtype}", ops.masked_softmax(across), torch.softmax(across.double(), -1), dtype)
     x = rand(4, 5, 6, dtype=dtype)
     check(f"softmax dim 1 {dtype}", ops.masked_softmax(x, None, dim=1), torch.softmax(x.double(), 1), dtype)
     dead = torch.zeros(6, dtype=torch.bool, device="cuda")

@@ -88,18 +88,28 @@ __global__ void __launch_bounds__(256) rotary(const RotaryArgs a) {
   }
 }
 
+// Where a row of the scores and its row of the mask begin, in elements.
+struct SoftmaxRow {
+  int64_t x, mask;
+  __device__ SoftmaxRow(const SoftmaxArgs& a, int64_t row) {
+    const int64_t i2 = row % a.size[2], i1 = row / a.size[2] % a.size[1], i0 = row / (a.size[2] * a.size[1]);
+    x = i0 * a.xs[0] + i1 * a.xs[1] + i2 * a.xs[2];
+    mask = i0 * a.mask.stride[0] + i1 * a.mask.stride[1] + i2 * a.mask.stride[2];
+  }
+};
+
 // softmax(x * scale + mask) over the last dimension. A row that is masked out entirely gives NaN, as softmax does. A
 // block per row; it keeps the first 256 * kKept elements in registers and reads the others again for each pass.
 template <class T>
-__global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
+__global__ void __launch_bounds__(256) softmaxBlock(const SoftmaxArgs a) {
   pdlTrigger();
   pdlWait();
   constexpr int kKept = 8;
   __shared__ float parts[8];
-  int64_t row = blockIdx.x;
-  const int64_t i2 = row % a.size[2], i1 = row / a.size[2] % a.size[1], i0 = row / (a.size[2] * a.size[1]);
-  const T* x = static_cast<const T*>(a.x) + i0 * a.xs[0] + i1 * a.xs[1] + i2 * a.xs[2];
-  const int64_t maskRow = i0 * a.mask.stride[0] + i1 * a.mask.stride[1] + i2 * a.mask.stride[2];
+  const int64_t row = blockIdx.x;
+  const SoftmaxRow begin(a, row);
+  const T* x = static_cast<const T*>(a.x) + begin.x;
+  const int64_t maskRow = begin.mask;
   const int64_t n = a.size[3];
   auto value = [&](int64_t i) {
     return toFloat(x[i * a.xs[3]]) * a.scale + loadMask(a.mask, maskRow + i * a.mask.stride[3]);
@@ -143,6 +153,81 @@ __global__ void __launch_bounds__(256) softmax(const SoftmaxArgs a) {
   for (int64_t i = threadIdx.x + kKept * 256; i < n; i += 256) out[i] = fromFloat<T>(expf(value(i) - top) * inverse);
 }
 
+// The same for rows of up to 32 * V * Vecs elements: eight rows per block, a warp each, read once and without a
+// barrier. V > 1 wants rows of x that are contiguous, and 16 bytes of alignment.
+template <class T, int V, int Vecs>
+__global__ void __launch_bounds__(256) softmaxWarp(const SoftmaxArgs a) {
+  pdlTrigger();
+  pdlWait();
+  const int64_t row = int64_t{blockIdx.x} * 8 + threadIdx.x / 32;
+  if (row >= a.size[0] * a.size[1] * a.size[2]) return;
+  const int lane = threadIdx.x % 32;
+  const SoftmaxRow begin(a, row);
+  const T* x = static_cast<const T*>(a.x) + begin.x;
+  const int64_t n = a.size[3];
+  float v[Vecs][V], top = -INFINITY, sum = 0.f;
+#pragma unroll
+  for (int c = 0; c < Vecs; ++c) {
+    const int64_t i = int64_t{c * 32 + lane} * V;
+    if (i >= n) {
+#pragma unroll
+      for (int k = 0; k < V; ++k) v[c][k] = -INFINITY;
+      continue;
+    }
+    if constexpr (V > 1) {
+      loadVec<T, V>(x + i, v[c]);
+    } else {
+      v[c][0] = toFloat(x[i * a.xs[3]]);
+    }
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      v[c][k] = v[c][k] * a.scale + loadMask(a.mask, begin.mask + (i + k) * a.mask.stride[3]);
+      top = v[c][k] != v[c][k] ? v[c][k] : (top != top ? top : fmaxf(top, v[c][k]));
+    }
+  }
+  top = warpMax(top);
+#pragma unroll
+  for (int c = 0; c < Vecs; ++c) {
+    const bool inside = int64_t{c * 32 + lane} * V < n;
+#pragma unroll
+    for (int k = 0; k < V; ++k) {
+      v[c][k] = inside ? expf(v[c][k] - top) : 0.f;
+      sum += v[c][k];
+    }
+  }
+  const float inverse = 1.f / warpSum(sum);
+  T* out = static_cast<T*>(a.out) + row * n;
+#pragma unroll
+  for (int c = 0; c < Vecs; ++c) {
+    const int64_t i = int64_t{c * 32 + lane} * V;
+    if (i >= n) continue;
+#pragma unroll
+    for (int k = 0; k < V; ++k) v[c][k] *= inverse;
+    if constexpr (V > 1) {
+      storeVec<T, V>(out + i, v[c]);
+    } else {
+      out[i] = fromFloat<T>(v[c][0]);
+    }
+  }
+}
+
+template <class T>
+cudaError_t runSoftmax(const SoftmaxArgs& a, cudaStream_t stream) {
+  constexpr int V = 16 / sizeof(T);
+  const int64_t rows = a.size[0] * a.size[1] * a.size[2], n = a.size[3];
+  if (rows == 0 || n == 0) return cudaSuccess;
+  if (rows > INT32_MAX) return cudaErrorNotSupported;
+  const unsigned blocks = static_cast<unsigned>(rows), eighth = static_cast<unsigned>((rows + 7) / 8);
+  bool vectors = n % V == 0 && a.xs[3] == 1 && aligned(a.x, 16) && aligned(a.out, 16);
+  for (int d = 0; d < 3; ++d) vectors = vectors && (a.size[d] == 1 || a.xs[d] % V == 0);
+  if (vectors && n <= 32 * V) return launch(softmaxWarp<T, V, 1>, eighth, 256, 0, stream, a.pdl, a);
+  if (vectors && n <= 64 * V) return launch(softmaxWarp<T, V, 2>, eighth, 256, 0, stream, a.pdl, a);
+  if (vectors && n <= 128 * V) return launch(softmaxWarp<T, V, 4>, eighth, 256, 0, stream, a.pdl, a);
+  if (n <= 128) return launch(softmaxWarp<T, 1, 4>, eighth, 256, 0, stream, a.pdl, a);
+  if (n <= 512) return launch(softmaxWarp<T, 1, 16>, eighth, 256, 0, stream, a.pdl, a);
+  return launch(softmaxBlock<T>, blocks, 256, 0, stream, a.pdl, a);
+}
+
 }  // namespace
 
 #define GRAFT_BY_DTYPE(call)   \
@@ -173,11 +258,6 @@ cudaError_t launchRotary(const RotaryArgs& a, cudaStream_t stream) {
   GRAFT_BY_DTYPE((launch(rotary<T>, blocksFor(count), 256, 0, stream, a.pdl, a)))
 }
 
-cudaError_t launchSoftmax(const SoftmaxArgs& a, cudaStream_t stream) {
-  const int64_t rows = a.size[0] * a.size[1] * a.size[2];
-  if (rows == 0 || a.size[3] == 0) return cudaSuccess;
-  if (rows > INT32_MAX) return cudaErrorNotSupported;
-  GRAFT_BY_DTYPE((launch(softmax<T>, static_cast<unsigned>(rows), 256, 0, stream, a.pdl, a)))
-}
+cudaError_t launchSoftmax(const SoftmaxArgs& a, cudaStream_t stream) { GRAFT_BY_DTYPE((runSoftmax<T>(a, stream))) }
 
 }  // namespace graft::cuda
