@@ -10,8 +10,10 @@ namespace {
 bool canFuse(const JointGraph& joint, NodeId n) {
   const Recomputing kind = joint.recomputing(n);
   if (kind == Recomputing::Free || kind == Recomputing::Cheap) return true;
-  return kind == Recomputing::Never && joint.graph().node(n).op->facts->family != OperatorFamily::Unknown &&
-         !joint.graph().node(n).op->sideEffects;  // a dropout is computed element by element, too
+  const Operator& op = *joint.graph().node(n).op;
+  if (op.facts->family == OperatorFamily::Normalization) return true;  // with what is before and behind it
+  return kind == Recomputing::Never && op.facts->family != OperatorFamily::Unknown &&
+         !op.sideEffects;  // a dropout is computed element by element, too
 }
 
 /// Whether the backward half reads the node's result from memory in any case: through views, by a kernel that cannot

@@ -42,6 +42,7 @@ Recomputing kindOf(const Node& n) {
   switch (n.op->facts->family) {
     case OperatorFamily::Arithmetic:
     case OperatorFamily::Activation:
+    case OperatorFamily::Softmax:
     case OperatorFamily::Shape:
     case OperatorFamily::Cast:
     case OperatorFamily::Factory:
@@ -274,7 +275,8 @@ void JointGraph::estimate(NodeId id) {
     const double made = elements(n.outputs[0]);
     if (n.op->facts->family == OperatorFamily::Convolution) {
       const double channels = *rank < 2 ? 1 : std::max(1.0, size(n.outputs[0], static_cast<size_t>(*rank) - 1));
-      operations = 2 * made * elements(tensors[1]) / channels;
+      operations =
+          2 * made * elements(tensors[n.op->baseName() == "convolution_backward" ? tensors.size() - 1 : 1]) / channels;
     } else if (n.op->name.find("attention") != std::string::npos) {
       operations = 4 * made * size(tensors[1], 2);  // a row of scores for each row of the result, twice
     } else {

@@ -21,8 +21,8 @@ namespace graft {
 /// What computing a node again is like.
 enum class Recomputing : uint8_t {
   Free,       ///< a view: its result lies in its argument's memory
-  Cheap,      ///< element by element, copies, casts, sums, lookups: it can run inside another kernel
-  Moderate,   ///< a kernel of its own that reads its operands once or twice: norms, softmax, pooling
+  Cheap,      ///< element by element, copies, casts, sums, softmax, lookups: it can run inside another kernel
+  Moderate,   ///< a kernel of its own that reads its operands once or twice: norms, pooling
   Expensive,  ///< products of matrices, convolutions, attention
   Never,      ///< it draws random numbers or has effects: a second run would give something else
 };

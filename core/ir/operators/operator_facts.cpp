@@ -240,6 +240,7 @@ constexpr OperatorFacts table[] = {
     // Softmax
     {"aten.softmax", Family::Softmax, Shape::AsFirst, DType::First, None},
     {"aten.log_softmax", Family::Softmax, Shape::AsFirst, DType::First, None},
+    {"aten._safe_softmax", Family::Softmax, Shape::AsFirst, DType::First, None},
     {"aten._softmax", Family::Softmax, Shape::AsFirst, DType::First, None},
     {"aten._log_softmax", Family::Softmax, Shape::AsFirst, DType::First, None},
 
@@ -318,6 +319,33 @@ constexpr OperatorFacts table[] = {
     {"aten._cudnn_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown, AbsentTensors},
     {"aten._efficient_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown, AbsentTensors},
     {"aten._flash_attention_backward", Family::Unknown, Shape::Unknown, DType::Unknown, AbsentTensors},
+
+    // Gradients
+    {"aten._adaptive_avg_pool2d_backward", Family::Pooling, Shape::SameRank, DType::First, None},
+    {"aten._log_softmax_backward_data", Family::Softmax, Shape::AsFirst, DType::Unknown, None},
+    {"aten._softmax_backward_data", Family::Softmax, Shape::AsFirst, DType::Unknown, None},
+    {"aten.avg_pool2d_backward", Family::Pooling, Shape::SameRank, DType::First, None},
+    {"aten.convolution_backward", Family::Convolution, Shape::Unknown, DType::Unknown, None},
+    {"aten.elu_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.embedding_dense_backward", Family::Lookup, Shape::Unknown, DType::First, None},
+    {"aten.gelu_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.hardsigmoid_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.hardswish_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.hardtanh_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.leaky_relu_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.max_pool2d_with_indices_backward", Family::Pooling, Shape::SameRank, DType::First, None},
+    {"aten.mse_loss_backward", Family::Arithmetic, Shape::Unknown, DType::Unknown, None},
+    {"aten.native_batch_norm_backward", Family::Normalization, Shape::AsFirst, DType::First, None},
+    {"aten.native_dropout_backward", Family::Activation, Shape::AsFirst, DType::KeepsFloating, None},
+    {"aten.native_group_norm_backward", Family::Normalization, Shape::AsFirst, DType::First, None},
+    {"aten.native_layer_norm_backward", Family::Normalization, Shape::AsFirst, DType::First, None},
+    {"aten.nll_loss_backward", Family::Lookup, Shape::Unknown, DType::Unknown, None},
+    {"aten.select_backward", Family::Shape, Shape::Listed, DType::First, None},
+    {"aten.sigmoid_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.silu_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.slice_backward", Family::Shape, Shape::Listed, DType::First, None},
+    {"aten.tanh_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
+    {"aten.threshold_backward", Family::Activation, Shape::AsFirst, DType::Promotes, None},
 
     // Convolutions
     {"aten._convolution", Family::Convolution, Shape::SameRank, DType::Common, None},

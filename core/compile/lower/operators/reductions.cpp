@@ -332,14 +332,20 @@ void lowerLogSumExp(Call& c) {
   c.result(squeezed(c, result, dims, keepsDims(c)));
 }
 
-void lowerSoftmax(Call& c, bool isLog) {
+enum class SoftmaxForm : uint8_t {
+  Plain,
+  Log,
+  Safe,  ///< zeros where all elements of a row are -Inf, as a row of an attention mask may have it
+};
+
+void lowerSoftmax(Call& c, SoftmaxForm form) {
   const DType d = c.floatingType();
   const TensorId x = operandAs(c, d);
   const std::vector<size_t> dims = c.rank(x) == 0 ? std::vector<size_t>() : std::vector{c.dim("dim", c.rank(x))};
   c.traits.reducedDims = asNumbers(dims);
   Lowering& l = c.l;
   l.share(x);
-  if (isLog) {
+  if (form == SoftmaxForm::Log) {
     c.result(logSoftmaxOf(l, x, dims));
     return;
   }
@@ -349,6 +355,12 @@ void lowerSoftmax(Call& c, bool isLog) {
   // One division for each row: the error of a product with the inverse is 1.5 units in the last place, not 0.5.
   const TensorId inverse = mapped(
       l, l.reduce(ReduceKind::Sum, powers, dims, true), 4, d, [](Scalar s) { return 1.0 / s; }, "inverse");
+  if (form == SoftmaxForm::Safe) {
+    c.result(c.pointwise({powers, inverse, greatest}, d, d, 2, [](Values v) {
+      return where(v[2] == v[2].number(-std::numeric_limits<double>::infinity()), v[0].number(0), v[0] * v[1]);
+    }));
+    return;
+  }
   c.result(mappedWith(l, powers, inverse, 1, d, [](Scalar p, Scalar s) { return p * s; }));
 }
 
@@ -455,9 +467,10 @@ std::vector<Entry> reductionOperators() {
   reduction("linalg_vector_norm.default", lowerVectorNorm);
   reduction("norm.ScalarOpt_dim", lowerVectorNorm);
   reduction("logsumexp.default", lowerLogSumExp);
-  for (const char* name : {"softmax.int", "_softmax.default"}) reduction(name, [](Call& c) { lowerSoftmax(c, false); });
+  for (const char* name : {"softmax.int", "_softmax.default"}) reduction(name, [](Call& c) { lowerSoftmax(c, SoftmaxForm::Plain); });
+  reduction("_safe_softmax.default", [](Call& c) { lowerSoftmax(c, SoftmaxForm::Safe); });
   for (const char* name : {"log_softmax.int", "_log_softmax.default"})
-    reduction(name, [](Call& c) { lowerSoftmax(c, true); });
+    reduction(name, [](Call& c) { lowerSoftmax(c, SoftmaxForm::Log); });
   reduction("count_nonzero.default", lowerCountNonzero);
   reduction("count_nonzero.dim_IntList", lowerCountNonzero);
   reduction("nansum.default", lowerNansum);

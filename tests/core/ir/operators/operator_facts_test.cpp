@@ -27,7 +27,8 @@ namespace {
 using Stack = torch::jit::Stack;
 
 /// Arguments for operators that take more than tensors of one shape. f2x3 is a float tensor of that shape, i and b are
-/// integers and truth values; {…} lists tensors, [1,2] integers, N is None. What is left out has its default.
+/// integers and truth values; {…} lists tensors, [1,2] integers, [T,F] truth values, N is None. What is left out has its
+/// default.
 /// An empty text: the operator cannot be called with that, or LibTorch's dispatcher does not have it.
 const std::map<std::string_view, std::string_view> samples{
     // On a GPU alone:
@@ -38,9 +39,29 @@ const std::map<std::string_view, std::string_view> samples{
     {"aten._scaled_dot_product_efficient_attention_backward", ""},
     {"aten._scaled_dot_product_flash_attention_backward", ""},
     {"aten._scaled_dot_product_fused_attention_overrideable_backward", ""},
+    {"aten._adaptive_avg_pool2d_backward", "f1x2x3x3 f1x2x6x6"},
+    {"aten._log_softmax_backward_data", "f2x3 f2x3 1 6"},
+    {"aten._softmax_backward_data", "f2x3 f2x3 1 6"},
+    {"aten.avg_pool2d_backward", "f1x2x3x3 f1x2x6x6 [2,2] [2,2] [0,0] F T N"},
+    {"aten.convolution_backward", "f1x3x5x5 f1x2x5x5 f3x2x3x3 N [1,1] [1,1] [1,1] F [0,0] 1 [T,T,F]"},
+    {"aten.elu_backward", "f2x3 1 1 1 F f2x3"},
+    {"aten.embedding_dense_backward", "f2x3x4 i2x3 5 -1 F"},
+    {"aten.hardtanh_backward", "f2x3 f2x3 -1 1"},
+    {"aten.leaky_relu_backward", "f2x3 f2x3 0.1 F"},
+    {"aten.max_pool2d_with_indices_backward", "f1x2x3x3 f1x2x6x6 [2,2] [2,2] [0,0] [1,1] F i1x2x3x3"},
+    {"aten.mse_loss_backward", "f f2x3 f2x3 1"},
+    {"aten.native_batch_norm_backward", "f2x3x4 f2x3x4 f3 N N f3 f3 T 0.1 [T,T,F]"},
+    {"aten.native_dropout_backward", "f2x3 b2x3 2.0"},
+    {"aten.native_group_norm_backward", "f2x4x3 f2x4x3 f2x2 f2x2 f4 2 4 3 2 [T,T,F]"},
+    {"aten.native_layer_norm_backward", "f2x3 f2x3 [3] f2x1 f2x1 f3 f3 [T,T,T]"},
+    {"aten.nll_loss_backward", "f f2x3 i2 N 1 -100 f"},
+    {"aten.select_backward", "f2 [2,3] 1 0"},
+    {"aten.slice_backward", "f2x1 [2,3] 1 0 1 1"},
+    {"aten.threshold_backward", "f2x3 f2x3 0"},
     {"aten._convolution", "f1x2x5x5 f3x2x3x3 f3 [1,1] [0,0] [1,1] F [0,0] 1 F F T T"},
     {"aten._convolution_mode", "f1x2x5x5 f3x2x3x3 f3 [1,1] 'valid' [1,1] 1"},
     {"aten._log_softmax", "f2x3 1 F"},
+    {"aten._safe_softmax", "f2x3 1"},
     {"aten._softmax", "f2x3 1 F"},
     {"aten._unsafe_view", "f2x3 [3,2]"},
     {"aten._weight_norm", "f2x3 f2x1"},
@@ -208,16 +229,20 @@ c10::IValue valueOf(std::string_view word, const c10::Type& type, at::ScalarType
   if (word.front() == '\'') return std::string(word.substr(1, word.size() - 2));
   if (word.front() == '[' || word.front() == '{') {
     c10::List<int64_t> numbers;
+    c10::List<bool> truths;
     c10::List<at::Tensor> tensors;
     std::string_view rest = word.substr(1, word.size() - 2);
     while (!rest.empty()) {
       const std::string_view item = rest.substr(0, rest.find(','));
       rest.remove_prefix(std::min(rest.size(), item.size() + 1));
-      if (word.front() == '[')
+      if (item == "T" || item == "F")
+        truths.push_back(item == "T");
+      else if (word.front() == '[')
         numbers.push_back(std::stoll(std::string(item)));
       else
         tensors.push_back(tensorOf(item.front(), item.substr(1), floating));
     }
+    if (!truths.empty()) return truths;
     return word.front() == '[' ? c10::IValue(numbers) : c10::IValue(tensors);
   }
   if (std::isalpha(static_cast<unsigned char>(word.front()))) return tensorOf(word.front(), word.substr(1), floating);
