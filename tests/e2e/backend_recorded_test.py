@@ -16,6 +16,18 @@ import graft_fx
 from graft_fx import groups, halves, optimizing, recorded, training
 
 
+recordings_own = set()  # storages, by address
+
+
+def alias(tensor):
+    """It shares the memory; of what a recording owns it owns nothing, as a CUDA graph does not."""
+    storage = tensor.untyped_storage()
+    if storage.data_ptr() not in recordings_own:
+        return tensor.data
+    storage = torch._C._construct_storage_from_data_pointer(storage.data_ptr(), tensor.device, storage.nbytes())
+    return torch.empty(0, dtype=tensor.dtype).set_(storage, tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
 class Emulated:
     """Records on the CPU as CudaGraphs does on a GPU. Memory of a pool goes free with the tensor that owns it. A replay fills with NaN
     what may lie in memory that was free when it was recorded, and what was recorded behind it."""
@@ -34,11 +46,13 @@ class Emulated:
     def record(self, pool, function, arguments):
         if self.failing == ("backward" if pool else "forward"):
             raise RuntimeError("operation not permitted when stream is capturing\nand more")
-        kept = [v.data if isinstance(v, torch.Tensor) else v for v in arguments]
+        kept = [alias(v) if isinstance(v, torch.Tensor) else v for v in arguments]
         given = {v.untyped_storage().data_ptr() for v in kept if isinstance(v, torch.Tensor)}
         with torch.no_grad():
             results = function(arguments)
-        places = [t.data if isinstance(t, torch.Tensor) else t for t in results]
+        places = [alias(t) if isinstance(t, torch.Tensor) else t for t in results]
+        recordings_own.update(t.untyped_storage().data_ptr() for t in results if isinstance(t, torch.Tensor) and
+                              t.untyped_storage().data_ptr() not in given)
         free = [t for recording in pool for owner, t in recording if owner() is None]
         before = len(pool)
         pool.append([(weakref.ref(t), t.data) for t in results if isinstance(t, torch.Tensor) and t.is_floating_point()
@@ -67,6 +81,22 @@ class Net(torch.nn.Module):
     def forward(self, x):
         y = self.back(self.norm(F.gelu(self.batch_norm(self.wide(x))))) + x
         return y, F.mse_loss(y, x.flip(-1))
+
+
+class Parted(Net):
+    """What a graph break parts: one graph's result is the other one's argument."""
+
+    def forward(self, x):
+        y = self.back(self.norm(F.gelu(self.wide(x)))) + x
+        torch._dynamo.graph_break()
+        return y, F.mse_loss(y.sin() * y, x.flip(-1))
+
+
+class PartedAndAView(Parted):
+    def forward(self, x):
+        y = self.back(self.wide(x)) + x
+        torch._dynamo.graph_break()
+        return y[1:], F.mse_loss(y.sin() * y, x.flip(-1))
 
 
 class Loop:
@@ -136,6 +166,13 @@ class Loop:
             loss.backward()
             self.optimizer.step()
 
+    def gradients_lie_elsewhere_now_and_then(self, i):
+        self.optimizer.zero_grad()
+        y, loss = self.one()
+        (loss + 0.1 * y.sum() if i % 3 == 2 else loss).backward()
+        self.optimizer.step()
+        del y, loss
+
     def gradients_are_clipped(self, _):
         self.optimizer.zero_grad()
         self.one()[1].backward()
@@ -170,10 +207,10 @@ class Recorded(TestCase):
         self.addCleanup(setattr, training, "recorder_for", before)
         self.recorder = Emulated()
 
-    def both(self, step, steps=8, fuse=False, **options):
+    def both(self, step, steps=8, fuse=False, net=Net, **options):
         """The backend's reports of these steps, once they are as eager's."""
         torch.manual_seed(0)
-        net = Net().train()
+        net = net().train()
         eager = copy.deepcopy(net)
         backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=fuse)
         loops = Loop(torch.compile(net, backend=backend, **options), net), Loop(eager, eager)
@@ -202,6 +239,44 @@ class Recorded(TestCase):
             with self.subTest(step.__name__):
                 torch._dynamo.reset()
                 self.assertGreater(self.both(step)[0]["replayed"], 0)
+
+    def copied_arguments(self):
+        """Fills with how many floating-point arguments each recording copies."""
+        counts, init = [], recorded.Recording.__init__
+
+        def counting(made, *arguments, **options):
+            init(made, *arguments, **options)
+            counts.append(sum(t.is_floating_point() for t in made.copies.values()))
+
+        recorded.Recording.__init__ = counting
+        self.addCleanup(setattr, recorded.Recording, "__init__", init)
+        small, recorded.SMALL = recorded.SMALL, 4  # the loss alone is copied
+        self.addCleanup(setattr, recorded, "SMALL", small)
+        return counts
+
+    def test_parts_of_a_model_read_one_anothers_results_where_they_lie(self):
+        counts = self.copied_arguments()
+        both = self.both(Loop.plain, net=Parted)
+        self.assertEqual([(c["recorded"], c["replayed"]) for c in both], [(2, 7), (2, 7)])
+        # The model's x is copied by both parts, the loss's gradient by one, and neither y nor y's gradient by any.
+        self.assertEqual(counts, [1, 1, 1, 0])
+
+    def test_gradients_that_move_are_copied_from_then_on(self):
+        counts = self.copied_arguments()
+        both = self.both(Loop.gradients_lie_elsewhere_now_and_then, net=Parted, steps=12)
+        self.assertEqual([c["recorded"] for c in both], [3, 2])
+        self.assertEqual(counts, [1, 1, 1, 0, 1])
+        for step in (Loop.accumulated, Loop.several_forward_passes_first, Loop.results_are_held, Loop.the_graph_is_retained):
+            with self.subTest(step.__name__):
+                torch._dynamo.reset()
+                self.assertGreater(min(c["replayed"] for c in self.both(step, net=Parted)), 0)
+
+    def test_a_result_that_looks_into_an_argument(self):
+        self.copied_arguments()
+        for step in (Loop.plain, Loop.results_are_held, Loop.accumulated):
+            with self.subTest(step.__name__):
+                torch._dynamo.reset()
+                self.assertGreater(min(c["replayed"] for c in self.both(step, net=PartedAndAView)), 0)
 
     def test_kinds_of_calls_share_memory(self):
         count = self.both(Loop.sizes_alternate, steps=12, dynamic=True)[-1]

@@ -3,6 +3,9 @@
 A graph reads and writes memory of its own. What is handed out of it is an alias that owns nothing; the storages of aliases are counted,
 so that nothing is overwritten while somebody still has it. A Lane is memory that several recordings share, one of them in use at a time.
 A second forward pass before the first one's backward pass takes a second lane.
+
+What one recording has handed out, another one reads where it lies: the parts of a model that a graph break parts pass their tensors on
+without a copy. A recording then is one for those addresses.
 """
 
 import weakref
@@ -10,6 +13,11 @@ import weakref
 import torch
 
 SMALL = 1 << 16  # bytes of an output that is copied each time, as people keep losses
+handed_out = set()  # storages, by address, whose aliases recordings hand out at each replay
+
+
+class Kept(ValueError):
+    """A result looks into an argument that is read where it lies: its memory is somebody else's to count."""
 
 
 def recorder_for(device):
@@ -95,6 +103,11 @@ def identity(tensor):
     return tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
+def lying(arguments, others=()):
+    """Those of the arguments, by number, that lie where a recording writes them each time; `others` aside."""
+    return {i for i, v in enumerate(arguments) if i not in others and isinstance(v, torch.Tensor) and is_part_of(v, handed_out)}
+
+
 def kind(value):
     return (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
 
@@ -108,10 +121,11 @@ def own_copy(tensor):
 class Recording:
     """One half for one kind of arguments."""
 
-    def __init__(self, recorder, pool, function, arguments, fixed, memory, stays=lambda i: False):
+    def __init__(self, recorder, pool, function, arguments, fixed, memory, stays=lambda i: False, others=()):
         """`arguments` is emptied. `fixed`: those, by number, that are read where they lie. `memory`: the storages of parameters.
-        `stays(i)`: result i keeps its memory for good."""
+        `stays(i)`: result i keeps its memory for good. `others`: those of `fixed` that other recordings have handed out. Raises Kept."""
         tensors = {i: v for i, v in enumerate(arguments) if isinstance(v, torch.Tensor)}
+        foreign = {tensors[i].untyped_storage().data_ptr() for i in others}
         self.copies = {i: own_copy(v) for i, v in tensors.items() if i not in fixed}
         for i, own in self.copies.items():
             own.copy_(tensors[i])
@@ -125,6 +139,8 @@ class Recording:
             at, of = places.get(id(result), (None, lambda: None))
             if isinstance(result, torch.Tensor) and of() is result:
                 self.plan.append(at)  # an argument as it comes
+            elif isinstance(result, torch.Tensor) and is_part_of(result, foreign):
+                raise Kept("a result looks into an argument")
             elif not isinstance(result, torch.Tensor) or is_part_of(result, memory) or not result.untyped_storage().nbytes():
                 self.plan.append(("as it is", result))
             else:
@@ -146,13 +162,13 @@ class Recording:
 class Slot:
     """Both halves for one kind of call of the forward half."""
 
-    def __init__(self, lane, recorder, function, arguments, fixed, outputs, mutations):
+    def __init__(self, lane, recorder, function, arguments, fixed, outputs, mutations, others=frozenset()):
         self.lane, self.recorder, self.outputs = lane, recorder, outputs
         weights = {i: arguments[i] for i in fixed if isinstance(arguments[i], torch.Tensor)}
         self.memory = {t.untyped_storage().data_ptr() for t in weights.values()}
         self.leaves = [i for i, t in weights.items() if t.is_leaf and t.requires_grad]
-        self.forward = Recording(recorder, lane.pool, function, list(arguments), fixed, self.memory, lambda i: i < outputs)
-        self.backward = None  # recorded at its first call
+        self.forward = Recording(recorder, lane.pool, function, list(arguments), fixed | others, self.memory, lambda i: i < outputs, others)
+        self.backward, self.earlier = None, []  # recorded at its first call
         watched, plan = self.forward.watched, self.forward.plan
         by_storage = {w.pointer: i for i, w in watched.items() if i < outputs}
         self.shared = {i: by_storage[w.pointer] for i, w in watched.items() if i >= outputs and w.pointer in by_storage}
@@ -161,6 +177,13 @@ class Slot:
         self.marker = next((i for i in range(outputs, len(plan)) if i in watched and i not in self.shared), None)
         self.held = [i for i in watched if i < outputs and i not in self.copied] + ([] if self.marker is None else [self.marker])
         self.handed = {}
+        self.announce(w for i, w in watched.items() if i < outputs and i not in self.copied)
+
+    def announce(self, watched):
+        """Others may read these where they lie."""
+        pointers = {w.pointer for w in watched} - handed_out
+        handed_out.update(pointers)
+        weakref.finalize(self, handed_out.difference_update, pointers)
 
     def pointer(self):
         return None if self.marker is None else self.forward.watched[self.marker].tensor.data_ptr()
@@ -186,27 +209,43 @@ class Slot:
         return tuple(out)
 
     def record_backward(self, function, arguments):
-        """`arguments` hold what this slot's forward half returned last."""
-        owners = {identity(t): i for i, t in self.forward.owners.items()}
-        fixed, given = set(), list(arguments)
-        for k, v in enumerate(arguments):
-            if not isinstance(v, torch.Tensor):
-                continue
-            at = owners.get(identity(v))
-            if at is not None:
-                fixed.add(k)
-                given[k] = self.forward.owners[at]
-            elif is_part_of(v, self.memory):
-                fixed.add(k)
-        self.fixed = {k: arguments[k].data_ptr() for k in fixed}
-        self.kinds = {k: kind(v) for k, v in enumerate(arguments) if k not in fixed}
+        """`arguments` hold what this slot's forward half returned last. The second time, its gradients lie elsewhere than the first time,
+        and are copied from then on."""
+        given, pool = list(arguments), self.lane.pool
+        if self.backward is None:
+            owners, fixed = {identity(t): i for i, t in self.forward.owners.items()}, set()
+            for k, v in enumerate(arguments):
+                if not isinstance(v, torch.Tensor):
+                    continue
+                at = owners.get(identity(v))
+                if at is not None:
+                    fixed.add(k)
+                    given[k] = self.forward.owners[at]
+                elif is_part_of(v, self.memory):
+                    fixed.add(k)
+            self.others = lying(arguments, fixed)
+        else:  # what the forward half keeps is no longer free for the lane's pool to give away
+            fixed, pool, self.others = set(self.fixed) - self.others, self.recorder.pool(), set()
+            self.earlier.append(self.backward)  # somebody may still have what it handed out
         # What the forward half keeps goes free while this runs, so nobody else may own it. What was handed out stays as it is.
         self.forward.owners = {}
-        self.backward = Recording(self.recorder, self.lane.pool, function, given, fixed, self.memory)
+        try:
+            self.backward = Recording(self.recorder, pool, function, given, fixed | self.others, self.memory, others=self.others)
+        except Kept:
+            self.others, pool = set(), self.recorder.pool()
+            self.backward = Recording(self.recorder, pool, function, list(arguments), fixed, self.memory)
+        self.fixed = {k: arguments[k].data_ptr() for k in fixed | self.others}
+        self.kinds = {k: kind(v) for k, v in enumerate(arguments) if k not in fixed}
+        self.announce(self.backward.watched.values())
         self.backward.owners = {}
 
-    def fits(self, arguments):
-        return all(arguments[k].data_ptr() == p for k, p in self.fixed.items()) and all(kind(arguments[k]) == v for k, v in self.kinds.items())
+    def moved(self, arguments):
+        """Whether nothing but gradients that another recording handed out lies elsewhere than before."""
+        return any(arguments[k].data_ptr() != self.fixed[k] for k in self.others) and self.fits(arguments, self.others)
+
+    def fits(self, arguments, but=()):
+        return (all(arguments[k].data_ptr() == p for k, p in self.fixed.items() if k not in but)
+                and all(kind(arguments[k]) == v for k, v in self.kinds.items()))
 
     def run_backward(self, arguments):
         self.backward.run(arguments)
@@ -261,6 +300,7 @@ class Recordings:
     def __init__(self, recorder, device, say, report):
         self.recorder, self.device, self.say = recorder, device, say
         self.lanes, self.seen, self.off = [], set(), None
+        self.follows = True  # what other recordings hand out is read where it lies
         self.fixed, self.outputs, self.mutations = frozenset(), 0, frozenset()
         self.marker_at, self.count = None, {"recorded": 0, "replayed": 0, "asItWas": 0}
         report["recordings"] = self.count
@@ -292,11 +332,11 @@ class Recordings:
 
     def slot_for(self, half, arguments):
         """A slot that nobody uses, recorded if need be; None: it runs as it was."""
-        key = (*self.recorder.where(), *(v.data_ptr() if i in self.fixed and isinstance(v, torch.Tensor) else kind(v)
-                                         for i, v in enumerate(arguments)))
-        if key not in self.seen:
+        plain = (*self.recorder.where(), *(v.data_ptr() if i in self.fixed and isinstance(v, torch.Tensor) else kind(v)
+                                           for i, v in enumerate(arguments)))
+        if plain not in self.seen:
             if len(self.seen) < self.KINDS:
-                self.seen.add(key)  # kernels are loaded and chosen in the first call
+                self.seen.add(plain)  # kernels are loaded and chosen in the first call
             else:
                 self.say(f"it has met more than {self.KINDS} kinds of arguments, and runs without CUDA graphs for others")
             return None
@@ -306,12 +346,17 @@ class Recordings:
         if lane is None:
             lane = Lane(self.recorder.pool())
             self.lanes.append(lane)
+        others = lying(arguments, self.fixed) if self.follows and len(lane.slots) < self.KINDS else set()
+        key = plain, *((i, arguments[i].data_ptr()) for i in sorted(others))
         if key not in lane.slots:
             lane.slots = {k: s for k, s in lane.slots.items() if s.backward}  # what a backward half would read would be taken
             for slot in lane.slots.values():
                 slot.forward.stays = {}
             try:
-                lane.slots[key] = Slot(lane, self.recorder, half, arguments, self.fixed, self.outputs, self.mutations)
+                lane.slots[key] = Slot(lane, self.recorder, half, arguments, self.fixed, self.outputs, self.mutations, others)
+            except Kept:
+                self.follows = False  # from the next call on
+                return None
             except Exception as e:
                 self.stop(f"the forward half cannot be recorded ({first_line(e)})")
                 return None
@@ -330,7 +375,7 @@ class Recordings:
             slot = self.slot_of(arguments)
             if slot is None or self.off or torch._C._autograd._get_current_graph_task_keep_graph():
                 return half(arguments)
-            if slot.backward is None:
+            if slot.backward is None or slot.moved(arguments):
                 try:
                     slot.record_backward(half, arguments)
                     self.count["recorded"] += 1
