@@ -81,9 +81,8 @@ bool keepsOrder(const Node& n) {
   return n.op->is(OperatorFact::Reshape | OperatorFact::Identity) || name == "unsqueeze" || name == "squeeze";
 }
 
-/// Whether ATen copies here: a reshape below a permutation, a contiguous() of one.
-bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
-  if (!n.op->is(OperatorFact::MayView)) return !n.op->is(OperatorFact::View);
+/// Whether its operand is a view that leaves elements out or takes them in another order: a slice, a permutation.
+bool readsOutOfOrder(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
   for (ValueId v = n.args.front().valueId();;) {
     const NodeId producer = g.value(v).producer;
     if (!producer || nodes[producer.index].role != Role::View) return false;
@@ -91,6 +90,11 @@ bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n)
     if (!keepsOrder(before)) return true;
     v = viewedBy(g, before);
   }
+}
+
+/// Whether ATen copies here: a reshape below a permutation, a contiguous() of one.
+bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
+  return n.op->is(OperatorFact::MayView) ? readsOutOfOrder(g, nodes, n) : !n.op->is(OperatorFact::View);
 }
 
 /// Operators for which ATen launches several kernels on a GPU. Batched products copy operands whose batches do not lie
@@ -169,7 +173,8 @@ class Reader {
       f.elements = std::max(f.elements, elementsOf(g_.value(v).type));
     }
     f.hasRows = traits.kind == lower::Kind::Reduction || traits.kind == lower::Kind::Scan;
-    f.mayBeAlone = options_.hasProducts && takesSeveralKernels(g_, n);
+    // ATen's copies of what does not lie in a row go element by element.
+    f.mayBeAlone = options_.hasProducts && (takesSeveralKernels(g_, n) || (isView && readsOutOfOrder(g_, nodes_, n)));
     if (!f.hasRows) return;
     const double results = f.elements;
     rowsOf(n, traits, f);
