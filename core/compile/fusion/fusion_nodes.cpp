@@ -178,6 +178,10 @@ class Reader {
     if (!f.hasRows) return;
     const double results = f.elements;
     rowsOf(n, traits, f);
+    if (traits.picksFromFirst) {
+      f.picksFrom = baseOf(g_, nodes_, n.args.at(0).valueId());
+      f.picks = elementsOf(g_.value(n.args.at(1).valueId()).type);
+    }
     f.mayBeAlone = f.mayBeAlone || (traits.takesRowsApart && results == f.elements);
   }
 

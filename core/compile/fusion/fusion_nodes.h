@@ -40,6 +40,10 @@ struct FusionNode {
   bool hasRows = false;
   double rows = 0;
   std::vector<int64_t> rowKey;
+  /// Of what it reads so few elements, one for each row: a loss those of its targets' classes. Invalid where it reads
+  /// all.
+  ValueId picksFrom;
+  double picks = 0;
 };
 
 double bytesOf(const Type&);

@@ -99,17 +99,48 @@ bool FusionPlanner::isReturned(ValueId v) const {
   return false;
 }
 
+std::optional<double> FusionPlanner::picks(uint32_t a, uint32_t b) const {
+  std::optional<double> most;
+  for (const NodeId consumer : groups_[b].nodes)
+    for (const FusionRead& r : nodes_[consumer.index].reads) {
+      const NodeId producer = g_.value(r.base).producer;
+      if (!producer || groupOf_[producer.index] != a) continue;
+      const auto picked = picksBehind(consumer, r.base, b);
+      if (!picked) return {};
+      most = std::max(most.value_or(0), *picked);
+    }
+  return most;
+}
+
+std::optional<double> FusionPlanner::picksBehind(NodeId reader, ValueId read, uint32_t b) const {
+  const FusionNode& f = nodes_[reader.index];
+  if (f.picksFrom == read) return f.picks;
+  if (f.hasRows || f.isProduct) return {};
+  std::optional<double> most;  // a cast, of which others pick
+  for (const ValueId v : g_.node(reader).outputs) {
+    if (isReadOutside(v, b, b)) return {};
+    for (const NodeId next : readers_[v.index]) {
+      const auto picked = picksBehind(next, v, b);
+      if (!picked) return {};
+      most = std::max(most.value_or(0), *picked);
+    }
+  }
+  return most;
+}
+
 std::string FusionPlanner::rowsDiffer(const GrowingGroup& a, const GrowingGroup& b) {
   return "the rows differ: " + std::to_string(static_cast<int64_t>(a.rows)) + " and " +
          std::to_string(static_cast<int64_t>(b.hasRows ? b.rows : b.elements));
 }
 
-std::string FusionPlanner::domainObstacle(const GrowingGroup& a, const GrowingGroup& b, bool isReadElsewhere) const {
+std::string FusionPlanner::domainObstacle(uint32_t ai, uint32_t bi, bool isReadElsewhere) const {
+  const GrowingGroup &a = groups_[ai], &b = groups_[bi];
   if (a.product || b.product) {
     if (a.product && b.product) return "each computes a matrix product";
     if (a.hasRows || b.hasRows) return "a tile of a matrix product holds no whole rows";
     if (a.product && a.elements != b.elements) return "the matrix product has another number of elements";
   }
+  if (a.hasRows && picks(ai, bi) == a.rows) return "";
   if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey ? "" : rowsDiffer(a, b);
   if (a.hasRows) {
     const bool fits = b.elements == a.elements || b.elements == a.rows;
@@ -152,7 +183,7 @@ MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
   else if (tensorsOf(ai, bi) > options_.maxInputs)
     j.why = "the group would read and write more than " + std::to_string(options_.maxInputs) + " tensors";
   else
-    j.why = domainObstacle(a, b, isReadElsewhere);
+    j.why = domainObstacle(ai, bi, isReadElsewhere);
   if (j.why.empty() && isCycle(ai, bi)) j.why = "an operator between them reads the one and is read by the other";
   if (j.why.empty() && (a.product || b.product) && !isEpilogue(ai, bi))
     j.why = "elements of the matrix product are read at other places than their own";

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -66,11 +67,14 @@ class FusionPlanner {
   /// Base values that a makes and b reads.
   std::vector<ValueId> shared(uint32_t a, uint32_t b, bool& mayInline) const;
   bool isReadOutside(ValueId v, uint32_t a, uint32_t b) const;
+  /// How many elements b picks of all that a makes; nothing where it reads whole rows.
+  std::optional<double> picks(uint32_t a, uint32_t b) const;
+  std::optional<double> picksBehind(NodeId reader, ValueId read, uint32_t b) const;
   /// By the block, itself or through views.
   bool isReturned(ValueId v) const;
   static std::string rowsDiffer(const GrowingGroup& a, const GrowingGroup& b);
   /// Whether both can be one kernel, as far as what they go over tells.
-  std::string domainObstacle(const GrowingGroup& a, const GrowingGroup& b, bool isReadElsewhere) const;
+  std::string domainObstacle(uint32_t ai, uint32_t bi, bool isReadElsewhere) const;
   MergeJudgement judge(uint32_t ai, uint32_t bi) const;
   /// Whether the loops of both, which hold a matrix product, are one nest.
   bool isEpilogue(uint32_t ai, uint32_t bi) const;

@@ -48,6 +48,8 @@ struct Traits {
   /// Reads elements of an operand more than once for one result or several: an expensive producer is not computed
   /// inside, but gets a buffer of its own.
   bool repeatsReads = false;
+  /// Of each row of its first operand it reads one element: that of the class that its second operand names.
+  bool picksFromFirst = false;
   /// Its rows are few and long, so that parts of them are combined first, by more threads than there are rows.
   bool takesRowsApart = false;
   std::string whyNot = {};  ///< of None: names the operator and the argument

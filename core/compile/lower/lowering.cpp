@@ -6,6 +6,7 @@
 #include <cctype>
 #include <limits>
 
+#include "core/compile/loops/reachable.h"
 #include "core/compile/lower/call.h"
 #include "core/ir/size_expression.h"
 
@@ -365,7 +366,51 @@ ExprId Lowering::reduction(ReduceKind kind, TensorId body, const std::vector<boo
   const ExprId element = this->at(body, inside);
   const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
   if (ranges.empty()) return isPlace ? integer(0) : element;
+  if (kind == ReduceKind::Sum && ranges.size() == 1)
+    if (const auto picked = pickedOut(ranges.front(), element)) return *picked;
   return pool().reduce(kind, std::move(ranges), element);
+}
+
+/// The sum over a range of what is 0 but at one place, which does not depend on the range: of the gradient that a loss
+/// gives the class that a target names. Select(place == r and more, value, 0) becomes Select(0 <= place < extent and
+/// more, value, 0).
+std::optional<ExprId> Lowering::pickedOut(RangeId range, ExprId element) {
+  std::vector<DType> casts;
+  while (pool()[element].op == loops::Op::Cast) {
+    casts.push_back(pool()[element].dtype);
+    element = pool()[element].operands[0];
+  }
+  const loops::Expr chosen = pool()[element];
+  if (chosen.op != loops::Op::Select || pool()[chosen.operands[2]].op != loops::Op::Constant ||
+      pool().constant(chosen.operands[2]) != 0)
+    return {};
+  const auto isRange = [&](ExprId e) { return pool()[e].op == loops::Op::Range && pool()[e].range() == range; };
+  const auto dependsOnIt = [&](ExprId e) { return std::ranges::any_of(loops::reachable(pool(), {e}), isRange); };
+  if (dependsOnIt(chosen.operands[1])) return {};
+  std::optional<ExprId> place;
+  std::vector<ExprId> open{chosen.operands[0]}, others;
+  while (!open.empty()) {
+    const loops::Expr e = pool()[open.back()];
+    const ExprId id = open.back();
+    open.pop_back();
+    if (e.op == loops::Op::And && e.dtype == DType::Bool) {
+      open.insert(open.end(), e.operands.begin(), e.operands.end());
+    } else if (const bool isLeft = e.op == loops::Op::Equal && isRange(e.operands[0]);
+               !place && e.op == loops::Op::Equal && isRange(e.operands[isLeft ? 0 : 1]) &&
+               !dependsOnIt(e.operands[isLeft ? 1 : 0])) {
+      place = e.operands[isLeft ? 1 : 0];
+    } else if (dependsOnIt(id)) {
+      return {};
+    } else {
+      others.push_back(id);
+    }
+  }
+  if (!place) return {};
+  Scalar condition = (scalar(integer(0)) <= scalar(*place)) & (scalar(*place) < scalar(program.range(range).extent));
+  for (const ExprId e : others) condition = condition & scalar(e);
+  ExprId picked = pool().select(condition.id, chosen.operands[1], chosen.operands[2]);
+  for (auto it = casts.rbegin(); it != casts.rend(); ++it) picked = pool().cast(picked, *it);
+  return picked;
 }
 
 std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced) const {

@@ -182,6 +182,7 @@ class Lowering {
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
   ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,
                    ExprId first, ExprId extent);
+  std::optional<ExprId> pickedOut(RangeId, ExprId element);
   loops::SizeId symbol(const std::string& name);
   std::string sizeName(const std::string& wish) const;
 

@@ -205,15 +205,14 @@ void lowerNllGradient(Call& c) {
   const DType wide = l[target].dtype;
   if (isFloatingPoint(wide)) c.refuse("target", "has floating numbers");
   const bool perRow = reduction == LossReduction::None;
-  const std::array operands{g, target, total};
-  c.result(
-      l.define(c.name(), d, sizes, 4, operands, [&l, g, target, total, ignored, reduction, perRow](const Index& i) {
-        const Scalar t = l.convert(l.scalarAt(target, {i[0]}), l[target].dtype, DType::Int64);
-        Scalar one = -(perRow ? l.scalarAt(g, {i[0]}) : l.scalarAt(g, {}));
-        if (reduction == LossReduction::Mean) one = one / l.scalarAt(total, {});
-        const Scalar ignore = l.scalar(l.integer(ignored));
-        return where((t == l.scalar(i[1])) & (t != ignore), one, one.number(0)).id;
-      }));
+  // What it reads is one for each row at most: each reader asks again whether an element is its row's target.
+  c.result(l.define(c.name(), d, sizes, 2, {}, [&l, g, target, total, ignored, reduction, perRow](const Index& i) {
+    const Scalar t = l.convert(l.scalarAt(target, {i[0]}), l[target].dtype, DType::Int64);
+    Scalar one = -(perRow ? l.scalarAt(g, {i[0]}) : l.scalarAt(g, {}));
+    if (reduction == LossReduction::Mean) one = one / l.scalarAt(total, {});
+    const Scalar ignore = l.scalar(l.integer(ignored));
+    return where((t == l.scalar(i[1])) & (t != ignore), one, one.number(0)).id;
+  }));
 }
 
 void lowerMseGradient(Call& c) {

@@ -223,6 +223,7 @@ void lowerLikelihood(Call& c) {
   const TensorId scores = c.tensor("self");
   if (c.type(scores) != d) c.refuse("self", "has another dtype");
   const Classes k = classesOf(c, scores, d);
+  c.traits.picksFromFirst = true;
   const Reduction how = reductionOf(c);
   const bool readsWeight = c.node.outputs.size() > 1 && !c.l.graph.isUnused(c.node.outputs[1]);
   const TensorId each = likelihoods(c, k);

@@ -467,7 +467,8 @@ std::vector<Entry> reductionOperators() {
   reduction("linalg_vector_norm.default", lowerVectorNorm);
   reduction("norm.ScalarOpt_dim", lowerVectorNorm);
   reduction("logsumexp.default", lowerLogSumExp);
-  for (const char* name : {"softmax.int", "_softmax.default"}) reduction(name, [](Call& c) { lowerSoftmax(c, SoftmaxForm::Plain); });
+  for (const char* name : {"softmax.int", "_softmax.default"})
+    reduction(name, [](Call& c) { lowerSoftmax(c, SoftmaxForm::Plain); });
   reduction("_safe_softmax.default", [](Call& c) { lowerSoftmax(c, SoftmaxForm::Safe); });
   for (const char* name : {"log_softmax.int", "_log_softmax.default"})
     reduction(name, [](Call& c) { lowerSoftmax(c, SoftmaxForm::Log); });
