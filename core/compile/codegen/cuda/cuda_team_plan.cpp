@@ -33,9 +33,10 @@ int64_t powerAbove(int64_t n) {
 CudaPlan CudaPlanner::planTeam(const Nest& nest) {
   CudaPlan plan;
   plan.kind = CudaPlan::Kind::Rows;
-  // Neighbouring threads take what lies together: elements of the row, or of neighbouring rows.
-  std::map<RangeId, int64_t> votes;
-  int64_t rowVotes = 0;
+  // Neighbouring threads take what lies together: elements of the row, or of neighbouring rows. What is read more of
+  // decides: a tensor of statistics is small beside the one that they are of.
+  std::map<RangeId, double> votes;
+  double rowVotes = 0;
   for (const Store& store : nest.stores)
     for (const ExprId p : partsOf(store)) {
       const Expr e = program_.expressions[p];
@@ -43,12 +44,11 @@ CudaPlan CudaPlanner::planTeam(const Nest& nest) {
       bool isOfRow = false;
       for (const RangeId r : accesses_.of(p).ranges) isOfRow |= !outer_.contains(r);
       if (!isOfRow) continue;
+      auto bytes = static_cast<double>(dtypeSize(e.dtype));
+      for (const RangeId r : accesses_.of(p).ranges) bytes *= static_cast<double>(known(program_.range(r).extent));
       for (const RangeId r : accesses_.of(p).ranges) {
         if (!liesSideBySide(e.buffer(), e.operands, r) || known(program_.range(r).extent) < 4) continue;
-        if (outer_.contains(r))
-          votes[r] += static_cast<int64_t>(dtypeSize(e.dtype));
-        else
-          rowVotes += static_cast<int64_t>(dtypeSize(e.dtype));
+        (outer_.contains(r) ? votes[r] : rowVotes) += bytes;
       }
     }
   std::vector<RangeId> outer = nest.outer;
