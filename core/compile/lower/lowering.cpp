@@ -494,7 +494,8 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
   Tensor part{.name = std::string(loops::reduceName(kind)) + "_part",
               .dtype = values_[body.index].dtype,
               .form = Tensor::Form::Reduction,
-              .cost = 1};
+              .cost = 1,
+              .isColumnParts = parts.isColumns};
   Sizes counts;
   for (const size_t d : parts.outer) counts.push_back(values_[body.index].sizes[d]);
   counts.push_back(integer(parts.count));

@@ -60,7 +60,8 @@ struct Tensor {
   uint32_t origin = 0;          ///< of its expressions: the number of the node that it was made for; add() sets it
   /// The dimension along which neighbours lie side by side, where the call says so. Only speed may depend on it.
   std::optional<size_t> fastest = {};
-  bool isResult = false;  ///< stored in any case, so that nests which come later may read it
+  bool isColumnParts = false;  ///< one for each part of a column, of which reduceParts() makes the whole
+  bool isResult = false;       ///< stored in any case, so that nests which come later may read it
 };
 
 /// A list of tensors: the pieces that split and unbind make of one, or several that were broadcast.

@@ -52,6 +52,7 @@ class Scheduler {
       targets.push_back(planned(r.tensor, buffer));
     }
     for (std::vector<Target>& together : grouped(std::move(targets))) emit(together);
+    while (!withParts_.empty()) emit({withParts_.extract(withParts_.begin()).mapped()});
   }
 
  private:
@@ -309,6 +310,10 @@ class Scheduler {
                           [&](const std::vector<Target>& g) { return g.front().outer == t.outer; });
     };
     std::vector<Target> flat;
+    if (l_.machine.isGpu) {
+      const std::vector<Target> all = targets;
+      std::erase_if(targets, [&](Target& t) { return !t.isRow && joinsParts(t, all); });
+    }
     for (Target& t : targets) {
       if (!t.isRow) {
         flat.push_back(std::move(t));
@@ -358,6 +363,91 @@ class Scheduler {
       stack.insert(stack.end(), e.operands.begin(), e.operands.end());
     }
     return out;
+  }
+
+  /// Whether one of the targets sums up this one's columns in parts: the nest that makes the parts stores it on the
+  /// way, so that what both are made of is read once.
+  bool joinsParts(Target& t, const std::vector<Target>& targets) {
+    for (const Target& other : targets)
+      for (const Request& r : readsOf(other).tensors) {
+        if (!l_[r.tensor].isColumnParts || withParts_.contains(r.tensor)) continue;
+        const Target parts = planned(r.tensor, l_[r.tensor].buffer);
+        const Expr sum = l_.pool()[valueOf(parts.tensor, parts.domain.index)];
+        if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) continue;
+        for (const Request& read : readsOf(parts).tensors)
+          if (read.tensor == t.tensor && takesDomainOfParts(t, read.index, parts, sum.ranges)) {
+            withParts_.emplace(parts.tensor, t);
+            return true;
+          }
+      }
+    return false;
+  }
+
+  /// The parts' ranges, and those of their sum as loops of the target's own.
+  bool takesDomainOfParts(Target& t, const Index& index, const Target& parts, const std::vector<RangeId>& summed) {
+    std::unordered_map<RangeId, ExprId> own;
+    Domain d{parts.domain.ranges, {}};
+    for (const RangeId r : summed) {
+      d.ranges.push_back(rangeAt(200 + d.ranges.size(), l_.program.range(r).extent));
+      own.emplace(r, l_.pool().range(d.ranges.back()));
+    }
+    for (const ExprId e : index) d.index.push_back(l_.simplifier.substitute(e, own));
+    if (!goesOverAll(d, l_[t.tensor].sizes)) return false;
+    t.domain = std::move(d);
+    t.outer = parts.outer;
+    return true;
+  }
+
+  /// Whether the domain has each element of a tensor of those sizes once: where the element lies, row by row, is a sum
+  /// of its ranges, each one's step as large as what the smaller ones cover.
+  bool goesOverAll(const Domain& d, const Sizes& sizes) {
+    loops::Simplifier& s = l_.simplifier;
+    ExprId place = l_.integer(0);
+    for (size_t k = 0; k < sizes.size(); ++k) place = s.add(s.multiply(place, sizes[k]), d.index[k]);
+    std::map<ExprId, int64_t> steps;
+    if (!addSteps(place, 1, steps)) return false;
+    // n * (x / n) + x % n is x.
+    for (bool isMore = true; isMore;) {
+      isMore = false;
+      for (const auto& [e, step] : steps) {
+        const Expr low = l_.pool()[e];
+        const auto n = low.op == Op::Remainder ? l_.findNumber(low.operands[1]) : std::nullopt;
+        if (!n) continue;
+        const auto high = steps.find(s.floorDivide(low.operands[0], low.operands[1]));
+        if (high == steps.end() || high->second != step * *n) continue;
+        const int64_t each = step;
+        steps.erase(high);
+        steps.erase(e);
+        if (!addSteps(low.operands[0], each, steps)) return false;
+        isMore = true;
+        break;
+      }
+    }
+    std::vector<std::pair<int64_t, int64_t>> radix;  // step and extent
+    for (const RangeId r : d.ranges) {
+      const auto step = steps.extract(l_.pool().range(r));
+      const auto extent = l_.findNumber(l_.program.range(r).extent);
+      if (step.empty() || !extent) return false;
+      radix.emplace_back(step.mapped(), *extent);
+    }
+    std::sort(radix.begin(), radix.end());
+    int64_t covered = 1;
+    for (const auto& [step, extent] : radix)
+      if (step != covered || __builtin_mul_overflow(covered, extent, &covered)) return false;
+    return steps.empty() && l_.findNumber(l_.product(sizes)) == covered;
+  }
+
+  /// An index as a sum of steps along ranges and what else it is made of.
+  bool addSteps(ExprId e, int64_t by, std::map<ExprId, int64_t>& steps) const {
+    const Expr& x = l_.program.expressions[e];
+    const auto number = l_.findNumber(e);
+    if (number) return *number == 0;
+    if (x.op == Op::Add) return addSteps(x.operands[0], by, steps) && addSteps(x.operands[1], by, steps);
+    if (x.op == Op::Multiply)
+      for (const size_t k : {0u, 1u})
+        if (const auto n = l_.findNumber(x.operands[k])) return addSteps(x.operands[1 - k], by * *n, steps);
+    steps[e] += by;
+    return true;
   }
 
   /// Whether a pointwise target can be stored by the iterations of a row kernel: it is one of the kernel's operands on
@@ -716,6 +806,7 @@ class Scheduler {
         targets.push_back(std::move(also));
       }
     }
+    if (auto result = withParts_.extract(t)) targets.push_back(std::move(result.mapped()));
     emit(targets);
   }
 
@@ -724,6 +815,7 @@ class Scheduler {
   std::unordered_map<ExprId, std::set<RangeId>> ranges_;
   std::unordered_map<ExprId, std::optional<int64_t>> work_;
   std::set<TensorId> temporaries_;
+  std::map<TensorId, Target> withParts_;  ///< results to be stored with those parts of columns
   struct Stored {
     size_t nest, store;
   };

@@ -61,7 +61,7 @@ class CudaPrinter {
     int64_t first = 0;     ///< the chunk that the loop begins with
     bool isWhole = false;  ///< no chunk goes beyond the row
   };
-  /// One pass of a team over a row: Reduces, or stores.
+  /// One pass of a team over a row: Reduces, and stores that need none of them; or stores alone.
   struct Step {
     std::vector<ExprId> reduces;
     std::vector<const loops::Store*> stores;
@@ -84,7 +84,7 @@ class CudaPrinter {
   void openPass(const Pass&);
   void closePass();
   void storePass(const std::vector<const loops::Store*>&);
-  void reducePass(const std::vector<ExprId>& together);
+  void reducePass(const std::vector<ExprId>& together, const std::vector<const loops::Store*>& stores);
   void rowStore(const loops::Store&);
   void barrier();
   /// Whether each thread has several columns, one in each lane.
@@ -104,6 +104,7 @@ class CudaPrinter {
   void reducesOf(ExprId, std::vector<ExprId>& order) const;
   std::vector<Step> stepsOfTeam() const;
   Step* findPass(std::vector<Step>&, ExprId reduce) const;
+  Step* findPass(std::vector<Step>&, const loops::Store&) const;
   void keepLoads(const std::vector<std::vector<ExprId>>& passes);
   void store(const loops::Store&, std::vector<std::string>& after);
   void scanStore(const loops::Store&);

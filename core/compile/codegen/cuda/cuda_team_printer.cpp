@@ -24,8 +24,9 @@ void CudaPrinter::barrier() {
   line(plan_->team > 32 || plan_->kind == CudaPlan::Kind::Columns ? "join_block();" : "join_warp();");
 }
 
-/// Reduces of one row, none of which needs another one's result: what they read is read once.
-void CudaPrinter::reducePass(const std::vector<ExprId>& together) {
+/// Reduces of one row, none of which needs another one's result, and stores that need none of theirs: what they read is
+/// read once.
+void CudaPrinter::reducePass(const std::vector<ExprId>& together, const std::vector<const Store*>& stores) {
   struct Part {
     ExprId id;
     Expr e;
@@ -56,7 +57,10 @@ void CudaPrinter::reducePass(const std::vector<ExprId>& together) {
         const std::string combination = cudaCombination(part.e.reduce);
         line(withOrigin(part.id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", sum, combination, part.type, item)) + ";");
       }
+      std::vector<std::string> after;
+      for (const Store* s : stores) store(*s, after);
       if (p.vector > 1) close();
+      for (const std::string& text : after) line(text);
     });
   }
   for (const Part& part : parts) {
@@ -218,6 +222,24 @@ CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, ExprId reduce
   return nullptr;
 }
 
+/// The last pass that reduces the store's row, if the store needs nothing that this pass or a later one makes.
+CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, const Store& s) const {
+  if (s.ranges.size() != 1 || s.scan || program_.buffer(s.buffer).role == Role::Local ||
+      !accesses_.of(s.value).written.empty())
+    return nullptr;
+  std::vector<ExprId> needed;
+  reducesOf(s.value, needed);
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    if (step->reduces.empty()) continue;
+    const bool isNeeded = std::any_of(step->reduces.begin(), step->reduces.end(), [&](ExprId r) {
+      return std::find(needed.begin(), needed.end(), r) != needed.end();
+    });
+    if (isNeeded) return nullptr;
+    if (program_.expressions[step->reduces[0]].ranges[0] == s.ranges[0]) return &*step;
+  }
+  return nullptr;
+}
+
 /// Passes over a row, in their order: Reduces together, and stores together where nothing stands between them.
 std::vector<CudaPrinter::Step> CudaPrinter::stepsOfTeam() const {
   std::vector<Step> steps;
@@ -235,9 +257,13 @@ std::vector<CudaPrinter::Step> CudaPrinter::stepsOfTeam() const {
       else
         steps.push_back({{reduces[i]}, {}});
     }
+    if (Step* const step = findPass(steps, s)) {
+      step->stores.push_back(&s);
+      continue;
+    }
     const std::vector<BufferId>& reads = accesses_.of(s.value).written;
     const bool isBehind =
-        !steps.empty() && !steps.back().stores.empty() && !s.ranges.empty() &&
+        !steps.empty() && steps.back().reduces.empty() && !s.ranges.empty() &&
         steps.back().stores[0]->ranges == s.ranges &&
         std::none_of(steps.back().stores.begin(), steps.back().stores.end(), [&](const Store* other) {
           return isArrayInBlock(other->buffer) && std::find(reads.begin(), reads.end(), other->buffer) != reads.end();
@@ -296,7 +322,7 @@ Status CudaPrinter::printTeam() {
   keepLoads(passes);
   for (const Step& s : steps) {
     if (!s.reduces.empty()) {
-      reducePass(s.reduces);
+      reducePass(s.reduces, s.stores);
     } else if (s.stores[0]->ranges.empty()) {
       rowStore(*s.stores[0]);
       written(s.stores[0]->buffer);
