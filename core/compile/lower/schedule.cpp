@@ -343,7 +343,8 @@ class Scheduler {
     std::set<BufferId> inputs;
     std::set<Request> tensors;
   };
-  Reads readsOf(const Target& t) {
+  /// `throughParts`: what parts of columns are made of, too, though another nest makes them.
+  Reads readsOf(const Target& t, bool throughParts) {
     Reads out;
     std::set<ExprId> seen;
     std::vector<ExprId> stack{valueOf(t.tensor, t.domain.index)};
@@ -355,7 +356,7 @@ class Scheduler {
       if (e.op == Op::Load) {
         if (const TensorId inner = l_.tensorOfBuffer(e.buffer())) {
           out.tensors.insert({inner, e.operands});
-          stack.push_back(l_.definition(inner, e.operands));
+          if (throughParts || !l_[inner].isColumnParts) stack.push_back(l_.definition(inner, e.operands));
         } else {
           out.inputs.insert(e.buffer());
         }
@@ -369,12 +370,12 @@ class Scheduler {
   /// way, so that what both are made of is read once.
   bool joinsParts(Target& t, const std::vector<Target>& targets) {
     for (const Target& other : targets)
-      for (const Request& r : readsOf(other).tensors) {
+      for (const Request& r : readsOf(other, true).tensors) {
         if (!l_[r.tensor].isColumnParts || withParts_.contains(r.tensor)) continue;
         const Target parts = planned(r.tensor, l_[r.tensor].buffer);
         const Expr sum = l_.pool()[valueOf(parts.tensor, parts.domain.index)];
         if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) continue;
-        for (const Request& read : readsOf(parts).tensors)
+        for (const Request& read : readsOf(parts, true).tensors)
           if (read.tensor == t.tensor && takesDomainOfParts(t, read.index, parts, sum.ranges)) {
             withParts_.emplace(parts.tensor, t);
             return true;
@@ -454,7 +455,7 @@ class Scheduler {
   /// the way, or reads what the kernel reads over the kernel's own ranges. Gives it the domain for that.
   bool joins(Target& t, const Target& row) {
     if (!joinsInParallel(t, row)) return false;
-    const Reads theirs = readsOf(row);
+    const Reads theirs = readsOf(row, false);
     const std::set<RangeId> outer(row.outer.begin(), row.outer.end());
     for (const Request& r : theirs.tensors)
       if (r.tensor == t.tensor && takesDomain(t, r.index, row.outer)) return true;
@@ -462,7 +463,7 @@ class Scheduler {
     if (!std::all_of(outer.begin(), outer.end(),
                      [&](RangeId r) { return std::find(mine.begin(), mine.end(), r) != mine.end(); }))
       return false;
-    const Reads ours = readsOf(t);
+    const Reads ours = readsOf(t, false);
     if (!std::any_of(ours.inputs.begin(), ours.inputs.end(), [&](BufferId b) { return theirs.inputs.contains(b); }))
       return false;
     t.outer = row.outer;

@@ -65,6 +65,42 @@ TEST_CASE("groups of operators become the loops that programs.txt shows") {
   if (std::getenv("UPDATE_EXPECT")) test::writeFile(path, updated);
 }
 
+TEST_CASE("on a GPU, what a column sum is made of and what is stored of it is read once") {
+  const lower::Machine machine{.columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
+  const auto loopsOnGpu = [&](const std::string& text) {
+    const auto program = lower::lower(typedGraph(text), {}, machine);
+    REQUIRE_RESULT(program);
+    return loops::printProgram(*program);
+  };
+  // Views between the result and its sum leave each element its place.
+  const std::string joined = loopsOnGpu(R"(graph g {
+    input %g : f32[4,8,16]
+    input %x : f32[4,8,16]
+    %d = aten.gelu_backward.default(%g, %x)
+    %v = aten.view.default(%d, [32, 16])
+    %s = aten.sum.dim_IntList(%v, [0], True)
+    return %d, %s
+  })");
+  INFO(joined);
+  const auto count = [](const std::string& text, std::string_view what) {
+    size_t n = 0;
+    for (size_t at = text.find(what); at != text.npos; at = text.find(what, at + 1)) ++n;
+    return n;
+  };
+  CHECK(count(joined, "\nnest") == 2);  // the parts and the result; the parts' sum
+  // A sum over half of the rows does not go over the whole result.
+  const std::string apart = loopsOnGpu(R"(graph g {
+    input %g : f32[32,16]
+    input %x : f32[32,16]
+    %d = aten.gelu_backward.default(%g, %x)
+    %h = aten.slice.Tensor(%d, 0, 0, 16)
+    %s = aten.sum.dim_IntList(%h, [0], True)
+    return %d, %s
+  })");
+  INFO(apart);
+  CHECK(count(apart, "\nnest") == 3);
+}
+
 TEST_CASE("a node says how it becomes loops, or why it does not") {
   const Graph g = typedGraph(R"(graph g {
     input %x : f32[2,8,64]
