@@ -110,6 +110,7 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   scopes_.assign(1, {});
   scopes_[0].depth = 1;
   guards_.clear();
+  chosen_.clear();
   locals_.clear();
   ranges_.clear();
   uses_.clear();

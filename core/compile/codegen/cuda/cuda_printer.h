@@ -119,6 +119,7 @@ class CudaPrinter {
   std::string compute(ExprId);
   std::string loadText(ExprId);
   std::string vectorLoad(ExprId load);
+  bool choosesLoads(const loops::Expr& select);
   std::string select(ExprId);
   std::string serialReduce(ExprId);
   std::string laneReduce(ExprId);
@@ -159,6 +160,7 @@ class CudaPrinter {
   std::unordered_map<BufferId, Local> locals_;
   std::unordered_map<RangeId, std::pair<size_t, std::string>> ranges_;  ///< of loops in the lanes: scope and name
   std::unordered_map<ExprId, int> uses_;
+  std::unordered_set<ExprId> chosen_;  ///< what one side of a Select loads for itself
   std::unordered_map<ExprId, ExprId> offsets_;
   std::unordered_map<ExprId, bool> narrow_;
   /// Loads that several passes need: the array that keeps them; and whether it is filled.

@@ -87,7 +87,7 @@ void CudaPrinter::countUses(ExprId id, int times) {
 size_t CudaPrinter::scopeOf(ExprId id) {
   const Dependence& d = accesses_.of(id);
   size_t scope = d.written.empty() ? 0 : localScope_;
-  if (d.isUnsafe && !guards_.empty()) scope = std::max(scope, guards_.back().scope);
+  if ((d.isUnsafe || chosen_.contains(id)) && !guards_.empty()) scope = std::max(scope, guards_.back().scope);
   for (const RangeId r : d.ranges) {
     if (pass_.range == r)
       scope = std::max(scope, steps_->of(id) == LaneSteps::Step::Same ? chunk_ : lane_);
@@ -128,7 +128,8 @@ std::string CudaPrinter::plainValue(ExprId id) {
   if (e.op == Op::Select) {
     const Dependence& then = accesses_.of(e.operands[1]);
     const Dependence& otherwise = accesses_.of(e.operands[2]);
-    const bool isBranch = then.isUnsafe || otherwise.isUnsafe || then.operations + otherwise.operations > kWorthABranch;
+    const bool isBranch = choosesLoads(e) || then.isUnsafe || otherwise.isUnsafe ||
+                          then.operations + otherwise.operations > kWorthABranch;
     if (isBranch && wanted <= here) {
       std::string name;
       at(target, [&] { name = select(id); });
@@ -147,6 +148,26 @@ std::string CudaPrinter::plainValue(ExprId id) {
     scopes_.back().names[id] = name;
   });
   return name;
+}
+
+/// Whether all lanes take the same side of a Select, and a side loads what nobody else reads. Such loads stay in their
+/// branch, with what is made of them there.
+bool CudaPrinter::choosesLoads(const Expr& select) {
+  if (pass_.vector == 1 || !pass_.range || !steps_ || scopes_.size() <= lane_ ||
+      steps_->of(select.operands[0]) != LaneSteps::Step::Same || scopeOf(select.operands[0]) > chunk_)
+    return false;
+  const auto keep = [&](const auto& self, ExprId id) -> bool {
+    if (uses_[id] != 1) return false;
+    const Expr& e = program_.expressions[id];
+    bool loads = e.op == Op::Load && program_.buffer(e.buffer()).role != Role::Local &&
+                 accesses_.of(id).depends(pass_.range) && !kept_.contains(id);
+    if (e.op != Op::Load && e.op != Op::Reduce)
+      for (const ExprId o : e.operands) loads = self(self, o) || loads;
+    if (loads) chosen_.insert(id);
+    return loads;
+  };
+  const bool isThen = keep(keep, select.operands[1]), isOtherwise = keep(keep, select.operands[2]);
+  return isThen || isOtherwise;
 }
 
 std::string CudaPrinter::select(ExprId id) {
@@ -255,7 +276,12 @@ std::string CudaPrinter::vectorLoad(ExprId id) {
     return to;
   }
   std::string condition, key = std::to_string(id.index);
-  if (accesses_.of(id).isUnsafe && !hasGuardsInVector(condition, key)) return "";
+  if (accesses_.of(id).isUnsafe) {
+    if (!hasGuardsInVector(condition, key)) return "";
+  } else if (chosen_.contains(id) && !hasGuardsInVector(condition, key)) {
+    condition = "";  // it may be loaded in any case
+    key = std::to_string(id.index);
+  }
   const auto known = scopes_[chunk_].arrays.find(key);
   if (known != scopes_[chunk_].arrays.end()) return known->second + "[v]";
   const bool isNew = !isKept || isInShared;
