@@ -161,6 +161,7 @@ TensorId Lowering::addInput(ValueId v) {
                           .cost = 1,
                           .buffer = buffer,
                           .fastest = last});
+  inputs_.emplace(buffer, t);
   setTensor(v, t);
   return t;
 }
@@ -495,7 +496,7 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
               .dtype = values_[body.index].dtype,
               .form = Tensor::Form::Reduction,
               .cost = 1,
-              .isColumnParts = parts.isColumns};
+              .columnParts = parts.isColumns ? parts.outer.size() + 1 : 0};
   Sizes counts;
   for (const size_t d : parts.outer) counts.push_back(values_[body.index].sizes[d]);
   counts.push_back(integer(parts.count));
@@ -610,6 +611,11 @@ ExprId Lowering::at(TensorId t, const Index& i) {
 TensorId Lowering::tensorOfBuffer(loops::BufferId b) const {
   const auto it = buffers_.find(b);
   return it == buffers_.end() ? TensorId() : it->second;
+}
+
+TensorId Lowering::inputOf(loops::BufferId b) const {
+  const auto it = inputs_.find(b);
+  return it == inputs_.end() ? TensorId() : it->second;
 }
 
 ExprId Lowering::broadcastAt(TensorId t, const Index& i, const Sizes& to) {

@@ -60,7 +60,8 @@ struct Tensor {
   uint32_t origin = 0;          ///< of its expressions: the number of the node that it was made for; add() sets it
   /// The dimension along which neighbours lie side by side, where the call says so. Only speed may depend on it.
   std::optional<size_t> fastest = {};
-  bool isColumnParts = false;  ///< one for each part of a column, of which reduceParts() makes the whole
+  /// Of parts of columns, which reduceParts() makes the whole of: how many dimensions, the first ones, count parts.
+  size_t columnParts = 0;
   bool isResult = false;       ///< stored in any case, so that nests which come later may read it
 };
 
@@ -151,6 +152,7 @@ class Lowering {
   ExprId definition(TensorId, const Index&);
   /// The tensor whose whole buffer that is; invalid for others.
   TensorId tensorOfBuffer(loops::BufferId) const;
+  TensorId inputOf(loops::BufferId) const;  ///< invalid for what is no input's
 
   /// Of a value with dtype `from`, what a tensor of dtype `to` holds. Ahead of what jumps, halves are rounded.
   Scalar convert(Scalar, DType from, DType to);
@@ -195,7 +197,7 @@ class Lowering {
   std::unordered_map<ValueId, TensorList> lists_;
   std::unordered_map<std::string, loops::SizeId> symbols_;
   std::unordered_map<Key, ExprId, KeyHash> elements_;
-  std::unordered_map<loops::BufferId, TensorId> buffers_;
+  std::unordered_map<loops::BufferId, TensorId> buffers_, inputs_;
 };
 
 /// Fewer iterations than this leave processors idle, unless the whole is small (Machine::rowElements).

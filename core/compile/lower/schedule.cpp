@@ -341,6 +341,7 @@ class Scheduler {
   /// What a target needs, through everything between: the inputs, and the places of tensors on the way.
   struct Reads {
     std::set<BufferId> inputs;
+    std::vector<std::pair<BufferId, Index>> loads;  ///< of inputs
     std::set<Request> tensors;
   };
   /// `throughParts`: what parts of columns are made of, too, though another nest makes them.
@@ -356,9 +357,10 @@ class Scheduler {
       if (e.op == Op::Load) {
         if (const TensorId inner = l_.tensorOfBuffer(e.buffer())) {
           out.tensors.insert({inner, e.operands});
-          if (throughParts || !l_[inner].isColumnParts) stack.push_back(l_.definition(inner, e.operands));
+          if (throughParts || l_[inner].columnParts == 0) stack.push_back(l_.definition(inner, e.operands));
         } else {
           out.inputs.insert(e.buffer());
+          out.loads.emplace_back(e.buffer(), e.operands);
         }
       }
       stack.insert(stack.end(), e.operands.begin(), e.operands.end());
@@ -367,21 +369,44 @@ class Scheduler {
   }
 
   /// Whether one of the targets sums up this one's columns in parts: the nest that makes the parts stores it on the
-  /// way, so that what both are made of is read once.
+  /// way, so that what both are made of is read once. Not where another target goes over all of it in any case, nor
+  /// where what it is made of lies across the columns, and needs tiles to be turned.
   bool joinsParts(Target& t, const std::vector<Target>& targets) {
     for (const Target& other : targets)
+      if (other.tensor != t.tensor && other.domain.ranges.size() >= t.domain.ranges.size())
+        for (const Request& r : readsOf(other, false).tensors)
+          if (r.tensor == t.tensor) return false;
+    for (const Target& other : targets)
       for (const Request& r : readsOf(other, true).tensors) {
-        if (!l_[r.tensor].isColumnParts || withParts_.contains(r.tensor)) continue;
+        const size_t counting = l_[r.tensor].columnParts;
+        if (counting == 0 || withParts_.contains(r.tensor)) continue;
         const Target parts = planned(r.tensor, l_[r.tensor].buffer);
         const Expr sum = l_.pool()[valueOf(parts.tensor, parts.domain.index)];
         if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) continue;
+        const std::set<RangeId> columns = rangesIn(
+            Index(parts.domain.index.begin() + static_cast<std::ptrdiff_t>(counting), parts.domain.index.end()));
         for (const Request& read : readsOf(parts, true).tensors)
-          if (read.tensor == t.tensor && takesDomainOfParts(t, read.index, parts, sum.ranges)) {
-            withParts_.emplace(parts.tensor, t);
+          if (Target joined = t; read.tensor == t.tensor && takesDomainOfParts(joined, read.index, parts, sum.ranges) &&
+                                 liesAlong(joined, columns)) {
+            withParts_.emplace(parts.tensor, std::move(joined));
             return true;
           }
       }
     return false;
+  }
+
+  /// Whether neighbours of what a target is made of are neighbours along one of these ranges. Small tensors do not
+  /// count.
+  bool liesAlong(const Target& t, const std::set<RangeId>& ranges) {
+    const auto all = most(t.domain.ranges);
+    for (const auto& [buffer, index] : readsOf(t, false).loads) {
+      const std::set<RangeId> over = rangesIn(index);
+      const auto read = most({over.begin(), over.end()});
+      if (index.empty() || !read || !all || *read * 8 < *all) continue;
+      const std::set<RangeId>& used = rangesIn(index.at(l_[l_.inputOf(buffer)].fastest.value_or(index.size() - 1)));
+      if (std::none_of(used.begin(), used.end(), [&](RangeId r) { return ranges.contains(r); })) return false;
+    }
+    return true;
   }
 
   /// The parts' ranges, and those of their sum as loops of the target's own.
