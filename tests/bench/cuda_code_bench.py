@@ -21,8 +21,14 @@ import tempfile
 import torch
 import torch.nn.functional as F
 
+aten = torch.ops.aten
 CASES = {}
 CHANNELS_LAST = set()
+
+
+def wide(x):
+    """What statistics of x are kept in."""
+    return torch.float64 if x.dtype == torch.float64 else torch.float32
 
 
 def case(*sizes, last=False):
@@ -176,6 +182,42 @@ def many_products(q, k):
     return torch.matmul(q, k.transpose(-1, -2))
 
 
+@case((32, 128, 3072), (32, 128, 3072))
+def gelu_gradients(g, x):
+    d = aten.gelu_backward(g, x)
+    return d, d.view(4096, 3072).sum(0)
+
+
+@case((12608, 768), (12608, 768), (12608, 768), ("f32", 12608, 1), ("f32", 12608, 1), (768,), (768,))
+def layer_norm_gradients(g, x, r, mean, rstd, w, b):
+    dx, *others = aten.native_layer_norm_backward(g, x, [768], mean, rstd, w, b, [True, True, True])
+    return *others, dx + r
+
+
+@case((64, 256, 56, 56), (64, 256, 56, 56), (64, 256, 56, 56), ("f32", 256), ("f32", 256), ("f32", 256), last=True)
+def batch_norm_gradients_last(g, y, x, mean, rstd, w):
+    t = aten.threshold_backward(g, y, 0)
+    return t, *aten.native_batch_norm_backward(t, x, w, mean, rstd, mean, rstd, True, 1e-5, [True, True, True])
+
+
+@case((64, 12, 197, 64), (64, 12, 197, 64), (64, 12, 197, 64))
+def heads_together(q, k, v):
+    d = torch.stack([q, k, v]).permute(1, 3, 0, 2, 4).reshape(12608, 2304)
+    return d, d.sum(0)
+
+
+@case((4096, 30522), ("i64", 30522, 4096))
+def loss(x, target):
+    return aten.nll_loss_forward(aten._log_softmax(x.to(wide(x)), 1, False), target, None, 1, -100)
+
+
+@case((4096, 30522), ("i64", 30522, 4096), ("f32",), ("f32",))
+def loss_gradients(x, target, g, count):
+    y = aten._log_softmax(x.to(wide(x)), 1, False)
+    d = aten.nll_loss_backward(g, y, target, None, 1, -100, count)
+    return aten._log_softmax_backward_data(d, y, 1, wide(x)).to(x.dtype)
+
+
 @case((4096, 768), (3072, 768), (3072,))
 def linear_gelu(x, w, b):
     return F.gelu(F.linear(x, w, b))
@@ -233,11 +275,17 @@ class Traced(torch.nn.Module):
 def write_group(graft, library, name, folder):
     """The one group that graft makes of a case, as text. Its types are those of the trace; the operator takes others too."""
     function, sizes = CASES[name]
-    inputs = tuple(torch.zeros(*s, dtype=torch.float16) for s in sizes)
+    inputs = tuple(torch.zeros_like(made(s, torch.float16, "cpu")) for s in sizes)
     with tempfile.TemporaryDirectory() as scratch, torch.no_grad():
-        torch.jit.trace(Traced(function), inputs, check_trace=False).save(f"{scratch}/model.pt")
+        model = f"{scratch}/model.pt"
+        try:
+            torch.jit.trace(Traced(function), inputs, check_trace=False).save(model)
+        except RuntimeError:  # no trace holds a list of truth values
+            model += "2"
+            torch.export.save(torch.export.export(Traced(function), inputs), model)
         torch.save(inputs, f"{scratch}/inputs.pt")
-        shown = subprocess.run([graft, "code", f"{scratch}/model.pt", "--inputs", f"{scratch}/inputs.pt", "--as", "groups", "--gpu"],
+        taken = ["--inputs", f"{scratch}/inputs.pt"] if model.endswith(".pt") else []  # an export says what it takes
+        shown = subprocess.run([graft, "code", model, *taken, "--as", "groups", "--gpu"],
                                capture_output=True, text=True, check=True, env={**os.environ, "GRAFT_OPS": str(library)}).stdout
     begin = shown.index("generated 1\n")
     (folder / f"{name}.group").write_text(shown[begin:shown.index("\n}\n", begin) + 3])
@@ -270,12 +318,29 @@ def milliseconds(function, inputs, calls):
 
 
 def places(function, text):
-    """Which argument of the function each input of the group is: the group may read them in another order. Those that a trace gave names of
-    its own come in the order of arguments."""
+    """Which argument of the function each input of the group is: the group may read them in another order. A trace names some
+    argument_2, from 1 on, and an export all inputs_1, from 0 on. What has another name comes in the order of arguments."""
     names = list(inspect.signature(function).parameters)
-    wanted = re.findall(r"^  input %(\w+)", text, re.M)
-    rest = iter(i for i, n in enumerate(names) if n not in wanted)
-    return [names.index(n) if n in names else next(rest) for n in wanted]
+
+    def place(name):
+        numbered = re.fullmatch(r"(argument|inputs)_(\d+)", name)
+        return names.index(name) if name in names else int(numbered[2]) - (numbered[1] == "argument") if numbered else None
+    known = [place(n) for n in re.findall(r"^  input %(\w+)", text, re.M)]
+    rest = iter(i for i in range(len(names)) if i not in known)
+    return [next(rest) if i is None else i for i in known]
+
+
+def made(sizes, dtype, device):
+    """Random numbers of the dtype; ("f32", sizes) are of float32, and ("i64", n, sizes) integers below n."""
+    if sizes and sizes[0] == "i64":
+        return torch.randint(sizes[1], sizes[2:], device=device)
+    if sizes and sizes[0] == "f32":
+        return torch.rand(sizes[1:], device=device) + 0.5
+    return torch.randn(*sizes, device=device, dtype=dtype)
+
+
+def several(result):
+    return result if isinstance(result, tuple) else (result,)
 
 
 def bytes_of(tensors):
@@ -312,21 +377,21 @@ def main():
             continue
         def laid(t):
             return t.contiguous(memory_format=torch.channels_last) if t.dim() == 4 and name in CHANNELS_LAST else t
-        inputs = [[laid(torch.randn(*s, device="cuda", dtype=dtype)) for s in sizes]]
+        inputs = [[laid(made(s, dtype, "cuda")) for s in sizes]]
         with torch.no_grad():
-            wanted = function(*[t.double() for t in inputs[0]])
-            moved = bytes_of(inputs[0]) + wanted.numel() * inputs[0][0].element_size()
+            wanted = several(function(*[t.double() if t.is_floating_point() else t for t in inputs[0]]))
+            moved = bytes_of(inputs[0]) + sum(t.numel() for t in wanted) * inputs[0][0].element_size()
             copies = max(1, min(8, int(3e8 / moved)))
             if moved < 3e7:
                 copies = 8
             while len(inputs) < copies:
-                inputs.append([torch.randn_like(t) for t in inputs[0]])
+                inputs.append([t.clone() if t.dtype != dtype else torch.randn_like(t) for t in inputs[0]])
             text = (a.groups / f"{name}.group").read_text()
             order = places(function, text)
-            generated = lambda *x: torch.ops.graft.generated([x[i] for i in order], text)[0]  # noqa: E731
+            generated = lambda *x: torch.ops.graft.generated([x[i] for i in order], text)  # noqa: E731
             try:
                 got = generated(*inputs[0])
-                error = ((got.double() - wanted).norm() / wanted.norm()).item()
+                error = max(((a.double() - b).norm() / b.norm()).item() for a, b in zip(got, wanted, strict=True))
                 mine = milliseconds(generated, inputs, 8)
             except Exception as e:  # the others are still worth their time
                 print(f"{name}: {e}", flush=True)

@@ -48,18 +48,22 @@ class Emulated:
             raise RuntimeError("operation not permitted when stream is capturing\nand more")
         kept = [alias(v) if isinstance(v, torch.Tensor) else v for v in arguments]
         given = {v.untyped_storage().data_ptr() for v in kept if isinstance(v, torch.Tensor)}
+        before = [(v, v.clone()) for v in arguments if isinstance(v, torch.Tensor)]
         with torch.no_grad():
             results = function(arguments)
+            while before:  # nothing runs yet
+                v, was = before.pop()
+                v.data.copy_(was)
+                del v
         places = [alias(t) if isinstance(t, torch.Tensor) else t for t in results]
-        recordings_own.update(t.untyped_storage().data_ptr() for t in results if isinstance(t, torch.Tensor) and
-                              t.untyped_storage().data_ptr() not in given)
+        recordings_own.update(t.untyped_storage().data_ptr() for t in results if isinstance(t, torch.Tensor))
         free = [t for recording in pool for owner, t in recording if owner() is None]
-        before = len(pool)
+        ahead = len(pool)
         pool.append([(weakref.ref(t), t.data) for t in results if isinstance(t, torch.Tensor) and t.is_floating_point()
                      and t.untyped_storage().data_ptr() not in given])
 
         def replay():
-            later = [t for recording in pool[before + 1:] for _, t in recording]
+            later = [t for recording in pool[ahead + 1:] for _, t in recording]
             for t in [*later, *(t for t in free if t.untyped_storage().data_ptr() not in given)]:
                 t.fill_(float("nan"))
             with torch.no_grad():
@@ -233,6 +237,13 @@ class Recorded(TestCase):
                 torch._dynamo.reset()
                 (count,) = self.both(step)
                 self.assertEqual((count["recorded"], count["replayed"]), (recorded_, replayed))
+
+    def test_buffers_are_written_by_the_recording_itself(self):
+        updates, plain = [], recorded.updating
+        recorded.updating = lambda function, which: updates.append(len(which)) or plain(function, which)
+        self.addCleanup(setattr, recorded, "updating", plain)
+        self.both(Loop.plain)  # which compares the buffers, too
+        self.assertEqual(updates, [3])  # running_mean, running_var and num_batches_tracked
 
     def test_what_is_held_stays_as_it_was(self):
         for step in (Loop.results_are_held, Loop.gradients_are_held, Loop.some_forward_passes_have_no_backward_pass, Loop.evaluated_between):

@@ -302,7 +302,7 @@ Scalar combined(ReduceKind kind, Scalar a, Scalar b) {
 /// In how many parts columns are summed up, so that there are blocks of threads for all multiprocessors; 1 where there
 /// are enough, or where a kernel more takes longer than it saves.
 int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t length) {
-  constexpr int64_t wantedBlocks = 264, columnsOfBlock = 64;
+  constexpr int64_t wantedBlocks = 528, columnsOfBlock = 64;
   const int64_t blocks = (columns + columnsOfBlock - 1) / columnsOfBlock;
   int64_t elements = 0;
   if (!__builtin_mul_overflow(columns, length, &elements) && elements < limits.elements) return 1;

@@ -159,14 +159,34 @@ class Recording:
         self.replay()
 
 
+def updating(function, updates):
+    """The function, which writes result i into argument `updates[i]` itself, and gives that argument: all of them in one kernel for each
+    dtype, and not in one copy for each behind the graph."""
+    def run(arguments):
+        given, by_dtype = list(arguments), {}
+        results = list(function(arguments))
+        for i, j in updates.items():
+            if isinstance(results[i], torch.Tensor) and kind(results[i]) == kind(given[j]) and results[i] is not given[j]:
+                into, new = by_dtype.setdefault(results[i].dtype, ([], []))
+                into.append(given[j].data)  # autograd has its own say behind the graph
+                new.append(results[i])
+                results[i] = given[j]
+        for into, new in by_dtype.values():
+            torch._foreach_copy_(into, new)
+        return tuple(results)
+    return run
+
+
 class Slot:
-    """Both halves for one kind of call of the forward half."""
+    """Both halves for one kind of call of the forward half. `mutations`: results that the model's buffers become, by number, and the
+    arguments that these are."""
 
     def __init__(self, lane, recorder, function, arguments, fixed, outputs, mutations, others=frozenset()):
         self.lane, self.recorder, self.outputs = lane, recorder, outputs
         weights = {i: arguments[i] for i in fixed if isinstance(arguments[i], torch.Tensor)}
         self.memory = {t.untyped_storage().data_ptr() for t in weights.values()}
         self.leaves = [i for i, t in weights.items() if t.is_leaf and t.requires_grad]
+        function = updating(function, {i: j for i, j in mutations.items() if j in fixed})
         self.forward = Recording(recorder, lane.pool, function, list(arguments), fixed | others, self.memory, lambda i: i < outputs, others)
         self.backward, self.earlier = None, []  # recorded at its first call
         watched, plan = self.forward.watched, self.forward.plan
@@ -301,7 +321,7 @@ class Recordings:
         self.recorder, self.device, self.say = recorder, device, say
         self.lanes, self.seen, self.off = [], set(), None
         self.follows = True  # what other recordings hand out is read where it lies
-        self.fixed, self.outputs, self.mutations = frozenset(), 0, frozenset()
+        self.fixed, self.outputs, self.mutations = frozenset(), 0, {}
         self.marker_at, self.count = None, {"recorded": 0, "replayed": 0, "asItWas": 0}
         report["recordings"] = self.count
 

@@ -353,7 +353,8 @@ class Trainer:
         if self.recordings is not None:
             described = pytree.tree_leaves(next(iter(reversed(module.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
             self.recordings.outputs = num_fwd_outputs
-            self.recordings.mutations = {i for i, d in enumerate(described[:num_fwd_outputs]) if getattr(d, "mutated_input", None) is not None}
+            self.recordings.mutations = {i: getattr(d.mutated_input, "idx", None) for i, d in enumerate(described[:num_fwd_outputs])
+                                         if getattr(d, "mutated_input", None) is not None}
             self.recordings.fixed = frozenset(static)
         try:
             joint = Joint(module, num_fwd_outputs, static)

@@ -225,7 +225,7 @@ CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, ExprId reduce
 /// The last pass that reduces the store's row, if the store needs nothing that this pass or a later one makes. Of a row
 /// in registers a later pass has all that it needs.
 CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, const Store& s) const {
-  if (s.ranges.size() != 1 || rowOf(s.ranges[0]).isInRegisters || s.scan ||
+  if (s.ranges.size() != 1 || (plan_->kind == CudaPlan::Kind::Rows && rowOf(s.ranges[0]).isInRegisters) || s.scan ||
       program_.buffer(s.buffer).role == Role::Local || !accesses_.of(s.value).written.empty())
     return nullptr;
   std::vector<ExprId> needed;
