@@ -310,9 +310,9 @@ class Scheduler {
                           [&](const std::vector<Target>& g) { return g.front().outer == t.outer; });
     };
     std::vector<Target> flat;
-    if (l_.machine.isGpu) {
+    if (l_.machine.isGpu && hasColumnParts()) {
       const std::vector<Target> all = targets;
-      std::erase_if(targets, [&](Target& t) { return !t.isRow && joinsParts(t, all); });
+      std::erase_if(targets, [&](const Target& t) { return !t.isRow && joinsParts(t, all); });
     }
     for (Target& t : targets) {
       if (!t.isRow) {
@@ -368,12 +368,19 @@ class Scheduler {
     return out;
   }
 
+  bool hasColumnParts() const {
+    for (size_t i = 0; i < l_.tensorCount(); ++i)
+      if (l_[TensorId(static_cast<uint32_t>(i))].columnParts > 0) return true;
+    return false;
+  }
+
   /// Whether one of the targets sums up this one's columns in parts: the nest that makes the parts stores it on the
   /// way, so that what both are made of is read once. Not where another target goes over all of it in any case, nor
   /// where what it is made of lies across the columns, and needs tiles to be turned.
-  bool joinsParts(Target& t, const std::vector<Target>& targets) {
+  bool joinsParts(const Target& t, const std::vector<Target>& targets) {
+    const auto elements = most(t.domain.ranges);
     for (const Target& other : targets)
-      if (other.tensor != t.tensor && other.domain.ranges.size() >= t.domain.ranges.size())
+      if (other.tensor != t.tensor && most(other.domain.ranges) >= elements)
         for (const Request& r : readsOf(other, false).tensors)
           if (r.tensor == t.tensor) return false;
     for (const Target& other : targets)
@@ -443,7 +450,7 @@ class Scheduler {
         if (high == steps.end() || high->second != step * *n) continue;
         const int64_t each = step;
         steps.erase(high);
-        steps.erase(e);
+        steps.erase(steps.find(e));
         if (!addSteps(low.operands[0], each, steps)) return false;
         isMore = true;
         break;
