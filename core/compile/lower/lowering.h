@@ -62,7 +62,7 @@ struct Tensor {
   std::optional<size_t> fastest = {};
   /// Of parts of columns, which reduceParts() makes the whole of: how many dimensions, the first ones, count parts.
   size_t columnParts = 0;
-  bool isResult = false;       ///< stored in any case, so that nests which come later may read it
+  bool isResult = false;  ///< stored in any case, so that nests which come later may read it
 };
 
 /// A list of tensors: the pieces that split and unbind make of one, or several that were broadcast.

@@ -27,9 +27,8 @@ namespace {
 using Stack = torch::jit::Stack;
 
 /// Arguments for operators that take more than tensors of one shape. f2x3 is a float tensor of that shape, i and b are
-/// integers and truth values; {…} lists tensors, [1,2] integers, [T,F] truth values, N is None. What is left out has its
-/// default.
-/// An empty text: the operator cannot be called with that, or LibTorch's dispatcher does not have it.
+/// integers and truth values; {…} lists tensors, [1,2] integers, [T,F] truth values, N is None. What is left out has
+/// its default. An empty text: the operator cannot be called with that, or LibTorch's dispatcher does not have it.
 const std::map<std::string_view, std::string_view> samples{
     // On a GPU alone:
     {"aten._cudnn_attention_backward", ""},
