@@ -356,7 +356,7 @@ void lowerSoftmax(Call& c, SoftmaxForm form) {
   const TensorId inverse = mapped(
       l, l.reduce(ReduceKind::Sum, powers, dims, true), 4, d, [](Scalar s) { return 1.0 / s; }, "inverse");
   if (form == SoftmaxForm::Safe) {
-    c.result(c.pointwise({powers, inverse, greatest}, d, d, 2, [](Values v) {
+    c.result(c.pointwise({powers, inverse, greatest}, d, d, 2, [](std::span<const Scalar> v) {
       return where(v[2] == v[2].number(-std::numeric_limits<double>::infinity()), v[0].number(0), v[0] * v[1]);
     }));
     return;
