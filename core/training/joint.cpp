@@ -101,7 +101,7 @@ std::vector<ValueId> JointGraph::operands(NodeId n) const {
 }
 
 Result<JointGraph> JointGraph::make(const Graph& g, const TrainingSignature& signature,
-                                    std::function<std::optional<int64_t>(std::string_view)> sizeOf) {
+                                    const std::function<std::optional<int64_t>(std::string_view)>& sizeOf) {
   JointGraph joint(g, signature);
   if (Status s = joint.findRoles(); !s) return s.error();
   if (Status s = joint.measure(sizeOf); !s) return s.error();

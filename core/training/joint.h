@@ -35,7 +35,7 @@ class JointGraph {
   /// The graph must outlive the result. `sizeOf` gives symbols' values (null: their least, or 2). BadInput, with the
   /// node and its line, where the graph has no tangents, writes in place or has a value of unknown size.
   static Result<JointGraph> make(const Graph&, const TrainingSignature&,
-                                 std::function<std::optional<int64_t>(std::string_view)> sizeOf = nullptr);
+                                 const std::function<std::optional<int64_t>(std::string_view)>& sizeOf = nullptr);
 
   const Graph& graph() const { return *graph_; }
   const TrainingSignature& signature() const { return *signature_; }
