@@ -275,8 +275,8 @@ void JointGraph::estimate(NodeId id) {
     const double made = elements(n.outputs[0]);
     if (n.op->facts->family == OperatorFamily::Convolution) {
       const double channels = *rank < 2 ? 1 : std::max(1.0, size(n.outputs[0], static_cast<size_t>(*rank) - 1));
-      operations =
-          2 * made * elements(tensors[n.op->baseName() == "convolution_backward" ? tensors.size() - 1 : 1]) / channels;
+      const Argument* weight = n.findArgument("weight");
+      operations = 2 * made * elements(weight && weight->isValue() ? weight->valueId() : tensors[1]) / channels;
     } else if (n.op->name.find("attention") != std::string::npos) {
       operations = 4 * made * size(tensors[1], 2);  // a row of scores for each row of the result, twice
     } else {

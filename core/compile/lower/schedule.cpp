@@ -312,7 +312,8 @@ class Scheduler {
     std::vector<Target> flat;
     if (l_.machine.isGpu && hasColumnParts()) {
       const std::vector<Target> all = targets;
-      std::erase_if(targets, [&](const Target& t) { return !t.isRow && joinsParts(t, all); });
+      const std::vector<TensorId> parts = columnPartsOf(all);
+      std::erase_if(targets, [&](const Target& t) { return !t.isRow && joinsParts(t, all, parts); });
     }
     for (Target& t : targets) {
       if (!t.isRow) {
@@ -374,31 +375,44 @@ class Scheduler {
     return false;
   }
 
-  /// Whether one of the targets sums up this one's columns in parts: the nest that makes the parts stores it on the
-  /// way, so that what both are made of is read once. Not where another target goes over all of it in any case, nor
-  /// where what it is made of lies across the columns, and needs tiles to be turned.
-  bool joinsParts(const Target& t, const std::vector<Target>& targets) {
+  /// The parts of columns that targets read, through everything between.
+  std::vector<TensorId> columnPartsOf(const std::vector<Target>& targets) {
+    std::vector<TensorId> out;
+    for (const Target& t : targets)
+      for (const Request& r : readsOf(t, true).tensors)
+        if (l_[r.tensor].columnParts > 0 && std::find(out.begin(), out.end(), r.tensor) == out.end())
+          out.push_back(r.tensor);
+    return out;
+  }
+
+  /// Whether one of the targets sums up this one's columns in some of those parts: the nest that makes them stores it
+  /// on the way, so that what both are made of is read once. Not where another target goes over all of it in any case,
+  /// nor where what it is made of lies across the columns, and needs tiles to be turned.
+  bool joinsParts(const Target& t, const std::vector<Target>& targets, const std::vector<TensorId>& parts) {
     const auto elements = most(t.domain.ranges);
     for (const Target& other : targets)
       if (other.tensor != t.tensor && most(other.domain.ranges) >= elements)
         for (const Request& r : readsOf(other, false).tensors)
           if (r.tensor == t.tensor) return false;
-    for (const Target& other : targets)
-      for (const Request& r : readsOf(other, true).tensors) {
-        const size_t counting = l_[r.tensor].columnParts;
-        if (counting == 0 || withParts_.contains(r.tensor)) continue;
-        const Target parts = planned(r.tensor, l_[r.tensor].buffer);
-        const Expr sum = l_.pool()[valueOf(parts.tensor, parts.domain.index)];
-        if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) continue;
-        const std::set<RangeId> columns = rangesIn(
-            Index(parts.domain.index.begin() + static_cast<std::ptrdiff_t>(counting), parts.domain.index.end()));
-        for (const Request& read : readsOf(parts, true).tensors)
-          if (Target joined = t; read.tensor == t.tensor && takesDomainOfParts(joined, read.index, parts, sum.ranges) &&
-                                 liesAlong(joined, columns)) {
-            withParts_.emplace(parts.tensor, std::move(joined));
-            return true;
-          }
-      }
+    return std::any_of(parts.begin(), parts.end(), [&](TensorId p) { return joinsPartsOf(t, p); });
+  }
+
+  bool joinsPartsOf(const Target& t, TensorId sums) {
+    if (withParts_.contains(sums)) return false;
+    const Target parts = planned(sums, l_[sums].buffer);
+    const Expr sum = l_.pool()[valueOf(sums, parts.domain.index)];
+    if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) return false;
+    const Index& index = parts.domain.index;
+    const auto columns =
+        rangesIn(Index(index.begin() + static_cast<std::ptrdiff_t>(l_[sums].columnParts), index.end()));
+    for (const Request& read : readsOf(parts, true).tensors) {
+      Target joined = t;
+      if (read.tensor != t.tensor || !takesDomainOfParts(joined, read.index, parts, sum.ranges) ||
+          !liesAlong(joined, columns))
+        continue;
+      withParts_.emplace(sums, std::move(joined));
+      return true;
+    }
     return false;
   }
 

@@ -82,17 +82,20 @@ class Signature:
     parameters: list
 
 
+def mutations_of(joint, num_fwd_outputs):
+    """Which results of a joint graph are what an input becomes, by number: the number of that input, or None where it has none."""
+    described = pytree.tree_leaves(next(iter(reversed(joint.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
+    mutated = {i: getattr(d, "mutated_input", None) for i, d in enumerate(described[:num_fwd_outputs])}
+    return {i: getattr(d, "idx", None) for i, d in mutated.items() if d is not None}
+
+
 def training_signature(joint, num_fwd_outputs, names, static=()):
     """The joint graph's Signature. `names`: of its inputs, as people know them; `static`: which of these, by number, are parameters
     or buffers."""
     primals = [n.name for n in joint.graph.nodes if n.op == "placeholder" and n.name.startswith("primals")]
     tangents = [n.name for n in joint.graph.nodes if n.op == "placeholder" and n.name.startswith("tangents")]
-    described = pytree.tree_leaves(next(iter(reversed(joint.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
-    mutated = [getattr(d, "mutated_input", None) for d in described]
-    returns = []
-    for i in range(num_fwd_outputs):
-        into = getattr(mutated[i], "idx", None) if i < len(mutated) else None
-        returns.append(("output", None) if into is None else ("mutation", names[into]))
+    into = mutations_of(joint, num_fwd_outputs)
+    returns = [("output", None) if into.get(i) is None else ("mutation", names[into[i]]) for i in range(num_fwd_outputs)]
     returns += [("gradient", name) for name in names[:len(primals)]]
     return Signature(returns, tangents, [primals[i] for i in static if i < len(primals)])
 

@@ -23,7 +23,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 
 from . import checkpoints, own_gradients
 from .autocast import HALVES, without_autocast
-from .compiled import decompositions_of, fake_of, training_signature, weights_of
+from .compiled import decompositions_of, fake_of, mutations_of, training_signature, weights_of
 from .file import FileWriter
 from .graphs import SYMBOLS, graph_data
 from .halves import Half
@@ -150,9 +150,7 @@ class Joint:
             if node is None:
                 raise Unfit(f"the cut goes through {name}, which is no value of the joint graph of PyTorch")
             nodes.append(node)
-        described = pytree.tree_leaves(next(iter(reversed(self.module.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
-        overwritten = {self.primals[d.mutated_input.idx] for d in described[:self.outputs]
-                       if getattr(getattr(d, "mutated_input", None), "idx", None) is not None}
+        overwritten = {self.primals[i] for i in mutations_of(self.module, self.outputs).values() if i is not None}
         nodes = [self.copied(n) if n in overwritten else n for n in nodes]
         nodes = [n for n in self.static if n not in overwritten and n not in nodes] + nodes  # there anyway; unused ones go again
         sizes = [n for n in self.placeholders if isinstance(n.meta.get("val"), SYMBOLS)]
@@ -351,10 +349,8 @@ class Trainer:
         module.recompile()
         static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
         if self.recordings is not None:
-            described = pytree.tree_leaves(next(iter(reversed(module.graph.nodes))).meta.get("desc"), is_leaf=lambda d: d is None)
             self.recordings.outputs = num_fwd_outputs
-            self.recordings.mutations = {i: getattr(d.mutated_input, "idx", None) for i, d in enumerate(described[:num_fwd_outputs])
-                                         if getattr(d, "mutated_input", None) is not None}
+            self.recordings.mutations = mutations_of(module, num_fwd_outputs)
             self.recordings.fixed = frozenset(static)
         try:
             joint = Joint(module, num_fwd_outputs, static)

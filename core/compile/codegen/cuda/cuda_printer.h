@@ -103,8 +103,8 @@ class CudaPrinter {
   /// The Reduces of a team that a value needs, inner ones first, without those that have names.
   void reducesOf(ExprId, std::vector<ExprId>& order) const;
   std::vector<Step> stepsOfTeam() const;
-  Step* findPass(std::vector<Step>&, ExprId reduce) const;
-  Step* findPass(std::vector<Step>&, const loops::Store&) const;
+  Step* findPass(std::vector<Step>&, ExprId value, RangeId) const;
+  bool mayJoinReduces(const loops::Store&) const;
   void keepLoads(const std::vector<std::vector<ExprId>>& passes);
   void store(const loops::Store&, std::vector<std::string>& after);
   void scanStore(const loops::Store&);

@@ -150,11 +150,14 @@ void CudaPrinter::storePass(const std::vector<const Store*>& together) {
   if (isShared) barrier();
 }
 
-void CudaPrinter::reducesOf(ExprId id, std::vector<ExprId>& order) const {
-  if (std::find(order.begin(), order.end(), id) != order.end() || scopes_[0].names.contains(id)) return;
-  const Expr& e = program_.expressions[id];
-  for (const ExprId operand : e.operands) reducesOf(operand, order);
-  if (plan_->rowReduces.contains(id)) order.push_back(id);
+void CudaPrinter::reducesOf(ExprId value, std::vector<ExprId>& order) const {
+  std::unordered_set<ExprId> seen(order.begin(), order.end());
+  const auto walk = [&](const auto& self, ExprId id) -> void {
+    if (!seen.insert(id).second || scopes_[0].names.contains(id)) return;
+    for (const ExprId operand : program_.expressions[id].operands) self(self, operand);
+    if (plan_->rowReduces.contains(id)) order.push_back(id);
+  };
+  walk(walk, value);
 }
 
 /// Elements of a row that several passes read stay in registers.
@@ -198,18 +201,13 @@ void CudaPrinter::keepLoads(const std::vector<std::vector<ExprId>>& passes) {
   }
 }
 
-/// The last pass over the reduce's row that may compute it, too: nothing from there on makes what it needs.
-CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, ExprId reduce) const {
-  const std::vector<BufferId>& reads = accesses_.of(reduce).written;
+/// The last pass that reduces a row of this range, if it may compute the value, too: nothing from there on makes what
+/// the value needs.
+CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, ExprId value, RangeId range) const {
+  const std::vector<BufferId>& reads = accesses_.of(value).written;
   std::vector<ExprId> needed;
-  std::unordered_set<ExprId> seen;
-  const auto walk = [&](const auto& self, ExprId id) -> void {
-    if (!seen.insert(id).second) return;
-    if (id != reduce && plan_->rowReduces.contains(id)) needed.push_back(id);
-    for (const ExprId operand : program_.expressions[id].operands) self(self, operand);
-  };
-  walk(walk, reduce);
-  const RangeId range = program_.expressions[reduce].ranges[0];
+  reducesOf(value, needed);
+  std::erase(needed, value);
   for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
     const bool isNeeded =
         std::any_of(step->reduces.begin(), step->reduces.end(),
@@ -222,23 +220,11 @@ CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, ExprId reduce
   return nullptr;
 }
 
-/// The last pass that reduces the store's row, if the store needs nothing that this pass or a later one makes. Of a row
-/// in registers a later pass has all that it needs.
-CudaPrinter::Step* CudaPrinter::findPass(std::vector<Step>& steps, const Store& s) const {
-  if (s.ranges.size() != 1 || (plan_->kind == CudaPlan::Kind::Rows && rowOf(s.ranges[0]).isInRegisters) || s.scan ||
-      program_.buffer(s.buffer).role == Role::Local || !accesses_.of(s.value).written.empty())
-    return nullptr;
-  std::vector<ExprId> needed;
-  reducesOf(s.value, needed);
-  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
-    if (step->reduces.empty()) continue;
-    const bool isNeeded = std::any_of(step->reduces.begin(), step->reduces.end(), [&](ExprId r) {
-      return std::find(needed.begin(), needed.end(), r) != needed.end();
-    });
-    if (isNeeded) return nullptr;
-    if (program_.expressions[step->reduces[0]].ranges[0] == s.ranges[0]) return &*step;
-  }
-  return nullptr;
+/// Whether a store may join a pass that reduces its row. Of a row in registers a later pass has all that it needs.
+bool CudaPrinter::mayJoinReduces(const Store& s) const {
+  const bool isRow = s.ranges.size() == 1 && !s.scan && program_.buffer(s.buffer).role != Role::Local;
+  const bool isInRegisters = isRow && plan_->kind == CudaPlan::Kind::Rows && rowOf(s.ranges[0]).isInRegisters;
+  return isRow && !isInRegisters && accesses_.of(s.value).written.empty();
 }
 
 /// Passes over a row, in their order: Reduces together, and stores together where nothing stands between them.
@@ -253,12 +239,12 @@ std::vector<CudaPrinter::Step> CudaPrinter::stepsOfTeam() const {
     const size_t before = reduces.size();
     reducesOf(s.value, reduces);
     for (size_t i = before; i < reduces.size(); ++i) {
-      if (Step* const step = findPass(steps, reduces[i]))
+      if (Step* const step = findPass(steps, reduces[i], program_.expressions[reduces[i]].ranges[0]))
         step->reduces.push_back(reduces[i]);
       else
         steps.push_back({{reduces[i]}, {}});
     }
-    if (Step* const step = findPass(steps, s)) {
+    if (Step* const step = mayJoinReduces(s) ? findPass(steps, s.value, s.ranges[0]) : nullptr) {
       step->stores.push_back(&s);
       continue;
     }
