@@ -1,19 +1,16 @@
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
-#include <optional>
 #include <utility>
 
 #include "core/torch/tensors.h"
 #include "core/torch/values/values.h"
+#include "core/torch/verify/elements.h"
 #include "core/torch/verify/within.h"
 
 namespace graft {
@@ -47,13 +44,6 @@ std::vector<Leaf> flatten(const TensorSet& set) {
   return out;
 }
 
-/// torch.testing.assert_close's defaults, and Dynamo's absolute tolerance for RMSE.
-struct Tolerance {
-  double relative = 0, absolute = 0, rmse = 0, factor = 2;
-  /// What the expected is taken to be off by at least, of its root mean square: where it is in a finer dtype than the
-  /// actual, its own error is no measure of what the coarser one can do.
-  double assumed = 0;
-};
 Tolerance toleranceFor(c10::ScalarType t) {
   switch (t) {
     case c10::ScalarType::Half:
@@ -68,31 +58,6 @@ Tolerance toleranceFor(c10::ScalarType t) {
       return {1e-7, 1e-7, 1e-8, 2};
     default:
       return {};
-  }
-}
-
-/// Floats of one width as integers in the same order, so that differences count representable numbers between them.
-template <class Bits>
-int64_t ordered(Bits bits) {
-  using Signed = std::make_signed_t<Bits>;
-  const auto s = static_cast<Signed>(bits);
-  // For negative numbers the integer order of sign-magnitude bits is reversed.
-  return s < 0 ? static_cast<int64_t>(std::numeric_limits<Signed>::min()) - static_cast<int64_t>(s)
-               : static_cast<int64_t>(s);
-}
-
-template <class Bits>
-void countUlps(const at::Tensor& e, const at::Tensor& a, std::vector<uint64_t>& histogram) {
-  const auto* x = static_cast<const Bits*>(e.const_data_ptr());
-  const auto* y = static_cast<const Bits*>(a.const_data_ptr());
-  for (int64_t i = 0; i < e.numel(); ++i) {
-    const int64_t p = ordered(x[i]), q = ordered(y[i]);
-    // Unsigned: the distance between the most negative and most positive double exceeds int64.
-    const uint64_t distance = p > q ? static_cast<uint64_t>(p) - static_cast<uint64_t>(q)
-                                    : static_cast<uint64_t>(q) - static_cast<uint64_t>(p);
-    const auto bucket = static_cast<size_t>(std::bit_width(distance));
-    if (histogram.size() <= bucket) histogram.resize(bucket + 1);
-    ++histogram[bucket];
   }
 }
 
@@ -111,193 +76,12 @@ std::string elementText(const at::Tensor& t, int64_t flat) {
   return std::isnan(x) ? "nan" : fmt::format("{:.9g}", x);
 }
 
-enum class Judge { Model, Elements };
-
-/// What one pass over the elements collects, in double precision.
-struct Sums {
-  double maxAbs = 0, maxRel = 0, squares = 0, dot = 0, normA = 0, normE = 0, worstExcess = 0;
-  double referenceE = 0, referenceA = 0, worstE = 0;  ///< worstE: how far expected is from the reference at most
-  int64_t finite = 0, tooFar = 0, worst = -1, firstTooFar = -1, firstNonFinite = -1, referenced = 0;
-  /// Elements that are finite in the reference and not in the expected tensor, such as a sum that overflowed: how many,
-  /// and the squares of what the reference has there and of how far the actual ones are from that.
-  int64_t repaired = 0;
-  double repairedSquares = 0, repairedError = 0;
-};
-
-bool sameKind(double e, double a) {
-  if (std::isnan(e) || std::isnan(a)) return std::isnan(e) && std::isnan(a);
-  if (std::isinf(e) || std::isinf(a)) return e == a;
-  return true;
-}
-
-/// Two doubles, with which every x86-64 and ARM64 processor calculates at once.
-using Lanes = double __attribute__((vector_size(16)));
-constexpr int64_t laneCount = 2;
-
-Lanes lanesAt(const double* p) {
-  Lanes x;
-  std::memcpy(&x, p, sizeof x);
-  return x;
-}
-Lanes magnitude(const Lanes& x) { return x < 0 ? -x : x; }
-Lanes greater(const Lanes& a, const Lanes& b) { return a < b ? b : a; }
-double greatest(const Lanes& x) { return std::max(x[0], x[1]); }
-double total(const Lanes& x) { return x[0] + x[1]; }
-
-/// The elements of a tensor as doubles, some at a time.
-class Doubles {
- public:
-  explicit Doubles(const at::Tensor& flat)
-      : flat_(flat), buffer_(at::empty({std::min(most, flat.numel())}, at::kDouble)) {}
-  static constexpr int64_t most = 1 << 13;  ///< so many of three tensors stay in a core's cache
-  const double* read(int64_t from, int64_t n) {
-    if (flat_.scalar_type() == at::kDouble) return flat_.const_data_ptr<double>() + from;
-    buffer_.narrow(0, 0, n).copy_(flat_.narrow(0, from, n));
-    return buffer_.const_data_ptr<double>();
-  }
-
- private:
-  at::Tensor flat_, buffer_;
-};
-
-/// Adds elements of which some are not finite, one after the other.
-void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int64_t from, int64_t n,
-             const Tolerance& tol, bool forgive) {
-  for (int64_t i = 0; i < n; ++i) {
-    const double x = pe[i], y = pa[i];
-    if (!std::isfinite(x) || !std::isfinite(y)) {
-      // The original itself is not what fp64 computes: it overflowed, or its operator makes NaN of an infinity.
-      if (forgive && pr && !sameKind(x, pr[i])) continue;
-      if (pr && !std::isfinite(x) && std::isfinite(y) && std::isfinite(pr[i])) {
-        ++s.repaired;
-        s.repairedSquares += pr[i] * pr[i];
-        s.repairedError += (y - pr[i]) * (y - pr[i]);
-        continue;
-      }
-      if (!sameKind(x, y) && s.firstNonFinite < 0) s.firstNonFinite = from + i;
-      continue;
-    }
-    const double d = std::abs(y - x);
-    ++s.finite;
-    s.squares += d * d;
-    s.dot += x * y;
-    s.normE += x * x;
-    s.normA += y * y;
-    s.maxAbs = std::max(s.maxAbs, d);
-    if (x != 0) s.maxRel = std::max(s.maxRel, d / std::abs(x));
-    const double excess = d - (tol.absolute + tol.relative * std::abs(x));
-    if (excess > 0 && s.tooFar++ == 0) s.firstTooFar = from + i;
-    if (excess > s.worstExcess) {
-      s.worstExcess = excess;
-      s.worst = from + i;
-    }
-    if (pr && std::isfinite(pr[i])) {
-      ++s.referenced;
-      s.worstE = std::max(s.worstE, std::abs(x - pr[i]));
-      s.referenceE += (x - pr[i]) * (x - pr[i]);
-      s.referenceA += (y - pr[i]) * (y - pr[i]);
-    }
-  }
-}
-
-/// The same for a multiple of laneCount elements that are all finite; false where they are not, and nothing is added.
-/// `Judge::Elements` asks for no relative difference and no cosine.
-template <Judge judge>
-bool addFinite(Sums& s, const double* pe, const double* pa, const double* pr, int64_t from, int64_t n,
-               const Tolerance& tol) {
-  const Lanes zero{}, absolute = zero + tol.absolute, relative = zero + tol.relative;
-  Lanes squares{}, dot{}, normE{}, normA{}, maxAbs{}, maxRel{}, excess{}, tooFar{}, infinite{};
-  Lanes worstE{}, referenceE{}, referenceA{};
-  for (int64_t i = 0; i < n; i += laneCount) {
-    const Lanes x = lanesAt(pe + i), y = lanesAt(pa + i), size = magnitude(x), d = magnitude(y - x);
-    infinite += (x - x) + (y - y);  // NaN where one is not finite
-    squares += d * d;
-    normE += x * x;
-    maxAbs = greater(maxAbs, d);
-    if constexpr (judge == Judge::Model) {
-      dot += x * y;
-      normA += y * y;
-      maxRel = greater(maxRel, size == 0 ? zero : d / size);
-    }
-    const Lanes beyond = d - (absolute + relative * size);
-    tooFar += beyond > 0 ? zero + 1 : zero;
-    excess = greater(excess, beyond);
-    if (!pr) continue;
-    const Lanes r = lanesAt(pr + i), offE = x - r, offA = y - r;
-    infinite += r - r;
-    worstE = greater(worstE, magnitude(offE));
-    referenceE += offE * offE;
-    referenceA += offA * offA;
-  }
-  if (total(infinite) != 0) return false;
-  s.finite += n;
-  s.squares += total(squares);
-  s.dot += total(dot);
-  s.normE += total(normE);
-  s.normA += total(normA);
-  s.maxAbs = std::max(s.maxAbs, greatest(maxAbs));
-  s.maxRel = std::max(s.maxRel, greatest(maxRel));
-  const auto excessAt = [&](int64_t i) {
-    return std::abs(pa[i] - pe[i]) - (tol.absolute + tol.relative * std::abs(pe[i]));
-  };
-  if (const double far = total(tooFar); far > 0) {
-    if (s.tooFar == 0)
-      for (int64_t i = 0; i < n && s.firstTooFar < 0; ++i)
-        if (excessAt(i) > 0) s.firstTooFar = from + i;
-    s.tooFar += static_cast<int64_t>(far);
-  }
-  if (greatest(excess) > s.worstExcess)
-    for (int64_t i = 0; i < n; ++i)
-      if (const double e = excessAt(i); e > s.worstExcess) {
-        s.worstExcess = e;
-        s.worst = from + i;
-      }
-  if (!pr) return true;
-  s.referenced += n;
-  s.worstE = std::max(s.worstE, greatest(worstE));
-  s.referenceE += total(referenceE);
-  s.referenceA += total(referenceA);
-  return true;
-}
-
-Sums accumulate(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, const Tolerance& tol,
-                Judge judge) {
-  Sums s;
-  Doubles e(expected.reshape({-1})), a(actual.reshape({-1}));
-  std::optional<Doubles> r;
-  if (reference.defined()) r.emplace(reference.reshape({-1}));
-  for (int64_t from = 0; from < expected.numel(); from += Doubles::most) {
-    const int64_t n = std::min(Doubles::most, expected.numel() - from), whole = n - n % laneCount;
-    const double *pe = e.read(from, n), *pa = a.read(from, n), *pr = r ? r->read(from, n) : nullptr;
-    const bool added = judge == Judge::Model ? addFinite<Judge::Model>(s, pe, pa, pr, from, whole, tol)
-                                             : addFinite<Judge::Elements>(s, pe, pa, pr, from, whole, tol);
-    const int64_t rest = added ? whole : 0;
-    addEach(s, pe + rest, pa + rest, pr ? pr + rest : nullptr, from + rest, n - rest, tol, judge == Judge::Elements);
-  }
-  return s;
-}
-
 at::Tensor plain(const at::Tensor& t) {
   at::Tensor out = t.detach();
   if (out.is_quantized()) out = out.dequantize();
   if (out.layout() != at::kStrided) out = out.to_dense();
   if (out.is_complex()) out = at::view_as_real(out.resolve_conj());
   return out.cpu().contiguous();
-}
-
-/// The first element further from the reference than the expected ones are at most, by more than the tolerance.
-int64_t firstBeyond(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, double allowed,
-                    const Tolerance& tol) {
-  Doubles e(expected.reshape({-1})), a(actual.reshape({-1})), r(reference.reshape({-1}));
-  for (int64_t from = 0; from < expected.numel(); from += Doubles::most) {
-    const int64_t n = std::min(Doubles::most, expected.numel() - from);
-    const double *pe = e.read(from, n), *pa = a.read(from, n), *pr = r.read(from, n);
-    for (int64_t i = 0; i < n; ++i)
-      if (!(std::abs(pa[i] - pr[i]) <= allowed + tol.absolute + tol.relative * std::abs(pr[i])) &&
-          std::isfinite(pe[i]) && std::isfinite(pr[i]))
-        return from + i;
-  }
-  return -1;
 }
 
 /// One element may be this much further off than RMSE may: the largest error of a few elements says little.
@@ -308,7 +92,7 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
                            const Tolerance& tol, Judge judge, Difference& d) {
   const at::Tensor e = plain(expected), a = plain(actual);
   const at::Tensor r = reference.defined() && reference.sizes() == expected.sizes() ? plain(reference) : at::Tensor();
-  const Sums s = accumulate(e, a, r, tol, judge);
+  const Sums s = sumsOf(e, a, r, tol, judge);
   const auto n = static_cast<double>(std::max<int64_t>(s.finite, 1));
   d.measured = true;
   d.maxAbs = s.maxAbs;
@@ -319,20 +103,7 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
   d.sameNonFinite = s.firstNonFinite < 0;
   // Of two dtypes there is no common unit in the last place.
   // Nobody looks at those of a rewrite's values, and counting takes as long as the rest.
-  switch (judge == Judge::Model && e.scalar_type() == a.scalar_type() ? e.scalar_type() : c10::ScalarType::Undefined) {
-    case c10::ScalarType::Half:
-    case c10::ScalarType::BFloat16:
-      countUlps<uint16_t>(e, a, d.ulpHistogram);
-      break;
-    case c10::ScalarType::Float:
-      countUlps<uint32_t>(e, a, d.ulpHistogram);
-      break;
-    case c10::ScalarType::Double:
-      countUlps<uint64_t>(e, a, d.ulpHistogram);
-      break;
-    default:
-      break;
-  }
+  if (judge == Judge::Model && e.scalar_type() == a.scalar_type()) d.ulpHistogram = ulpHistogram(e, a);
   const auto showElement = [&](int64_t at) {
     if (at < 0) return;
     d.element = placeOf(e, at);
@@ -482,7 +253,7 @@ WithinTolerance compareWithin(const TensorSet& expected, const TensorSet& actual
     if (!d.measured || !e[i].value.isTensor() || !a[i].value.isTensor() || !d.sameNonFinite) continue;
     const at::Tensor x = plain(e[i].value.toTensor()), y = plain(a[i].value.toTensor());
     const Tolerance each{tolerance.rtol.value_or(0), tolerance.atol.value_or(0), 0, 1};
-    const Sums s = accumulate(x, y, at::Tensor(), each, Judge::Elements);
+    const Sums s = sumsOf(x, y, at::Tensor(), each, Judge::Elements);
     const double rms = std::sqrt(s.normE / static_cast<double>(std::max<int64_t>(s.finite, 1)));
     const double relative = rms > 0 ? d.rmse / rms : d.rmse > 0 ? std::numeric_limits<double>::infinity() : 0;
     result.relativeRmse = std::max(result.relativeRmse, relative);

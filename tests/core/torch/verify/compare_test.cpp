@@ -1,4 +1,7 @@
 // Comparing tensors, proving rewrites, timing, and making inputs.
+#include <ATen/Parallel.h>
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/randn.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,6 +12,7 @@
 #include "core/torch/executor.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
+#include "core/torch/values/values.h"
 #include "core/torch/verification.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
@@ -112,6 +116,56 @@ TEST_CASE("a number where the original overflowed passes if fp64 computes it") {
   CHECK_FALSE(wrong.passed);
   CHECK_THAT(wrong.why, ContainsSubstring("4 elements are not finite in the original; the RMSE"));
   CHECK_FALSE(difference(nan, make("f16[4]:zeros")).passed);  // nobody says what is right
+}
+
+TEST_CASE("a comparison says the same on any number of threads") {
+  const int before = at::get_num_threads();
+  const auto compared = [&](int threads, const at::Tensor& e, const at::Tensor& a, const at::Tensor& r,
+                            bool ofElements) {
+    at::set_num_threads(threads);
+    const TensorSet expected = tensorSet({e}), actual = tensorSet({a}), reference = tensorSet({r});
+    const auto all = ofElements ? compareElements(expected, actual, r.defined() ? &reference : nullptr)
+                                : compareTensors(expected, actual, r.defined() ? &reference : nullptr);
+    REQUIRE(all.size() == 1);
+    return all[0];
+  };
+  constexpr int64_t n = 1'000'003, early = 300'000, late = 900'001;  // a rest, and several parts for each thread
+  const at::Tensor exact = at::randn({n}, at::kDouble), noise = at::randn({n}, at::kDouble) * 1e-8;
+  for (const at::ScalarType type : {at::kFloat, at::kHalf, at::kBFloat16, at::kDouble})
+    for (const bool ofElements : {false, true})
+      for (const bool isReferenced : {false, true})
+        for (const double wrong : {0.0, 1.0, std::numeric_limits<double>::quiet_NaN()}) {
+          const at::Tensor e = exact.to(type), a = (exact + noise).to(type);
+          if (wrong != 0)
+            for (const int64_t i : {late, early}) a.select(0, i).fill_(wrong + 100);
+          const at::Tensor r = isReferenced ? exact : at::Tensor();
+          const Difference one = compared(1, e, a, r, ofElements);
+          INFO(at::toString(type) << " elements " << ofElements << " reference " << isReferenced << " wrong " << wrong
+                                  << ": " << one.why);
+          if (wrong != 0) {
+            CHECK_FALSE(one.passed);
+            CHECK(one.element == fmt::format("[{}]", early));
+          }
+          uint64_t counted = 0;
+          for (const uint64_t count : one.ulpHistogram) counted += count;
+          CHECK(counted == (ofElements ? 0 : n));
+          for (const int threads : {2, 5}) {
+            const Difference more = compared(threads, e, a, r, ofElements);
+            CHECK(more.maxAbs == one.maxAbs);
+            CHECK(more.maxRel == one.maxRel);
+            CHECK(more.rmse == one.rmse);
+            CHECK(more.rmseRatio == one.rmseRatio);
+            CHECK(more.cosine == one.cosine);
+            CHECK(more.ulpHistogram == one.ulpHistogram);
+            CHECK(more.sameNonFinite == one.sameNonFinite);
+            CHECK(more.passed == one.passed);
+            CHECK(more.element == one.element);
+            CHECK(more.expected == one.expected);
+            CHECK(more.actual == one.actual);
+            CHECK(more.why == one.why);
+          }
+        }
+  at::set_num_threads(before);
 }
 
 TEST_CASE("other shapes, dtypes and numbers of outputs do not pass") {
