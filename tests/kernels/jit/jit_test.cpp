@@ -57,6 +57,57 @@ TEST_CASE("an object runs, also from a copy of its bytes") {
   }
 }
 
+TEST_CASE("functions that LLVM calls in place of others are found") {
+  constexpr const char* kMerged = R"(
+define double @both(double %x) {
+  %s = call double @sin(double %x) nounwind readnone willreturn
+  %c = call double @cos(double %x) nounwind readnone willreturn
+  %y = fdiv double %s, %c
+  ret double %y
+}
+define float @both32(float %x) {
+  %s = call float @sinf(float %x) nounwind readnone willreturn
+  %c = call float @cosf(float %x) nounwind readnone willreturn
+  %y = fdiv float %s, %c
+  ret float %y
+}
+define double @of_two(i32 %n) {
+  %x = sitofp i32 %n to double
+  %y = call double @pow(double 2.0, double %x) nounwind readnone willreturn
+  ret double %y
+}
+define float @of_two32(i32 %n) {
+  %x = sitofp i32 %n to float
+  %y = call float @powf(float 2.0, float %x) nounwind readnone willreturn
+  ret float %y
+}
+define double @of_ten(double %x) {
+  %y = call double @pow(double 10.0, double %x) nounwind readnone willreturn
+  ret double %y
+}
+declare double @sin(double)
+declare double @cos(double)
+declare float @sinf(float)
+declare float @cosf(float)
+declare double @pow(double, double)
+declare float @powf(float, float)
+)";
+  for (int level = 0; level <= jit().host_level(); ++level) {
+    Bytes object, error;
+    REQUIRE(compile(kMerged, level, object, error) == 0);
+    GraftJitModule* module = jit().load(object.data, object.size, &error);
+    INFO(error.text());
+    REQUIRE(module);
+    const auto find = [&](const char* name) { return jit().find(module, name); };
+    CHECK(reinterpret_cast<double (*)(double)>(find("both"))(0.7) == Approx(std::tan(0.7)));
+    CHECK(reinterpret_cast<float (*)(float)>(find("both32"))(0.7F) == Approx(std::tan(0.7F)));
+    CHECK(reinterpret_cast<double (*)(int)>(find("of_two"))(-3) == 0.125);
+    CHECK(reinterpret_cast<float (*)(int)>(find("of_two32"))(5) == 32);
+    CHECK(reinterpret_cast<double (*)(double)>(find("of_ten"))(2) == Approx(100));
+    jit().unload(module);
+  }
+}
+
 TEST_CASE("equal text gives equal objects") {
   Bytes first, second, error;
   REQUIRE(compile(kTwice, 0, first, error) == 0);
