@@ -189,8 +189,7 @@ void CanvasFrame::paintMarks(QPainter& p) const {
     p.drawRoundedRect(m.place.adjusted(-2, -2, 2, 2), 12, 12);
     p.setBrush(toQt(m.color));
     p.drawRoundedRect(m.place, 10, 10);
-    const Color dark{20, 22, 26}, light{250, 250, 252};
-    p.setPen(toQt(contrast(m.color, dark) > contrast(m.color, light) ? dark : light));
+    p.setPen(toQt(inkOn(m.color)));
     p.drawText(m.place, Qt::AlignCenter, m.text);
   }
 }

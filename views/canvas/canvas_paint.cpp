@@ -127,9 +127,7 @@ ScenePainter::Shade ScenePainter::shadeOf(size_t i) const {
   if (look_.boxes.anyHeat) {
     s.fill = std::isnan(heat) || look_.boxes.most <= 0 ? pal_.surface : pal_.heat(std::sqrt(heat / look_.boxes.most));
     s.border = mix(s.fill, pal_.text, 0.3);
-    const Color dark{20, 22, 26}, light{250, 250, 252};
-    s.text = contrast(s.fill, dark) > contrast(s.fill, light) ? dark : light;
-    s.dim = mix(s.text, s.fill, 0.2);
+    s.text = s.dim = inkOn(s.fill);
   }
   // Under heat the fill says how hot it is, and the border what changed.
   const bool fade = look_.boxes.anyChange && change == Change::None && !isIo && !look_.boxes.anyHeat;
@@ -148,8 +146,8 @@ ScenePainter::Shade ScenePainter::shadeOf(size_t i) const {
   if (fade) {
     s.fill = mix(pal_.background, s.fill, 0.4);
     s.border = mix(pal_.background, s.border, 0.4);
-    s.text = mix(pal_.background, s.text, 0.55);
-    s.dim = mix(pal_.background, s.dim, 0.55);
+    s.text = quietly(s.text, s.fill);
+    s.dim = quietly(s.dim, s.fill);
   }
   if (block(M::titleSize) && pattern < 0 && change == Change::None && !look_.boxes.anyHeat)
     s.fill = fade      ? mix(pal_.background, pal_.block(box.kind), 0.5)
@@ -202,7 +200,7 @@ void ScenePainter::changeMark(Change change, const QRectF& r) {
   const QPointF c(r.right() - 2, r.y() + 2);
   p_.drawEllipse(c, radius, radius);
   p_.setFont(drawingFont(1.6 * radius, QFont::Bold));
-  p_.setPen(toQt(pal_.background));
+  p_.setPen(toQt(inkOn(pal_.change(change))));
   p_.drawText(QRectF(c.x() - radius, c.y() - radius - 0.5, 2 * radius, 2 * radius), Qt::AlignCenter, sign);
 }
 

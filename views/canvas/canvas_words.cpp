@@ -127,7 +127,7 @@ void ScenePainter::smallBadge(const QString& text, double right, double middle, 
   p_.setBrush(toQt(color));
   p_.drawRoundedRect(r, h / 2, h / 2);
   p_.setFont(words.font());
-  p_.setPen(toQt(pal_.background));
+  p_.setPen(toQt(inkOn(color)));
   p_.drawText(QPointF(r.left() + 4, middle + words.drop()), text);
 }
 
@@ -156,7 +156,7 @@ void ScenePainter::labels() {
   const QTransform place = p_.transform();
   p_.resetTransform();
   p_.setFont(font);
-  p_.setPen(toQt(look_.boxes.anyChange ? mix(pal_.background, pal_.dim, 0.7) : pal_.dim));
+  p_.setPen(toQt(look_.boxes.anyChange ? quietly(pal_.dim, pal_.background) : pal_.dim));
   for (const EdgeLabel& label : scene_.layout.labels)
     if (area_.contains(label.at.x, label.at.y) || area_.contains(label.at.x + 100, label.at.y))
       p_.drawText(place.map(QPointF(label.at.x, label.at.y)), toQt(label.text));
@@ -171,7 +171,7 @@ void ScenePainter::badge(const QString& text, double right, double y, Color colo
   const QRectF r(right - w, y, w, 16);
   p_.drawRoundedRect(r, 8, 8);
   p_.setFont(font);
-  p_.setPen(toQt(pal_.background));
+  p_.setPen(toQt(inkOn(color)));
   p_.drawText(r, Qt::AlignCenter, text);
 }
 

@@ -36,6 +36,8 @@ class ScenePainter {
     return pen;
   }
   QColor faded(Color c, double amount) const { return toQt(mix(pal_.background, c, amount)); }
+  /// Letters of what has not changed: as quiet as they can be and still be read.
+  Color quietly(Color ink, Color behind) const { return graft::readable(mix(behind, ink, 0.55), behind, ink); }
 
   /// The colours of a box that is no open container, and of its words.
   struct Shade {

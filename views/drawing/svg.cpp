@@ -107,11 +107,10 @@ class Writer {
     return w + (diff ? 300 : 0);
   }
 
-  void text(std::string_view s, double x, double y, double size, Color color, int weight, const char* anchor = "",
-            double opacity = 1) {
-    fmt::format_to(
-        out(), "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"{}\" fill=\"{}\"{}{}>{}</text>\n", x, y,
-        size, weight, color.hex(), anchor, opacity < 1 ? fmt::format(" fill-opacity=\"{}\"", opacity) : "", escape(s));
+  void text(std::string_view s, double x, double y, double size, Color color, int weight, const char* anchor = "") {
+    fmt::format_to(out(),
+                   "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"{}\" fill=\"{}\"{}>{}</text>\n", x,
+                   y, size, weight, color.hex(), anchor, escape(s));
   }
 
   std::string finish(double width, double height) {
@@ -209,9 +208,7 @@ class Writer {
     if (!tints_.heat.empty()) {
       fill = std::isnan(tints_.heat[i]) ? p_.surface : p_.heat(std::sqrt(tints_.heat[i]));
       border = mix(fill, p_.text, 0.3);
-      const Color dark{20, 22, 26}, light{250, 250, 252};
-      title_ = contrast(fill, dark) > contrast(fill, light) ? dark : light;
-      dim_ = mix(title_, fill, 0.2);
+      title_ = dim_ = inkOn(fill);
     }
     if (i < tints_.pattern.size() && tints_.pattern[i] >= 0) {
       border = p_.pattern(static_cast<size_t>(tints_.pattern[i]));
@@ -229,12 +226,12 @@ class Writer {
     if (faded) {
       fill = mix(p_.background, fill, 0.4);
       border = mix(p_.background, border, 0.4);
+      for (Color* ink : {&title_, &dim_}) *ink = readable(mix(fill, *ink, 0.55), fill, *ink);
     }
     for (int k = box.repeat > 1 ? 2 : 0; k >= 1; --k)
       rounded(r.x + 3 * k, r.y + 3 * k, r.width, r.height, 6, fill, border);
     rounded(r.x, r.y, r.width, r.height, isIo ? r.height / 2 : 6, fill, border,
             fmt::format(" stroke-width=\"{}\"{}", width, extra));
-    double opacity = faded ? 0.55 : 1;
     bool two = !box.detail.empty() || !box.chips.empty();
     double y = r.y + (two ? 18.5 : r.height / 2 + 4.5);
     double room = r.width - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (box.kind == BoxKind::Module ? 16 : 0);
@@ -244,23 +241,23 @@ class Writer {
         box.name == box.title || room - used < 28 ? "" : elide(box.name, M::nameSize, room - used - 8, true);
     double total = used + (name.empty() ? 0 : 8 + textWidth(name, M::nameSize) * 1.04);
     double x = isIo ? r.centerX() - total / 2 : r.x + M::padding;
-    text(title, x, y, M::titleSize, title_, 500, "", opacity);
-    if (!name.empty()) text(name, x + used + 8, y, M::nameSize, dim_, 400, "", opacity);
+    text(title, x, y, M::titleSize, title_, 500);
+    if (!name.empty()) text(name, x + used + 8, y, M::nameSize, dim_, 400);
     if (box.kind == BoxKind::Module) expander(r.right() - M::padding - 8 - (box.repeat > 1 ? 36 : 0), y - 8);
     if (box.repeat > 1) badge(box.repeat, r.right() - 6, r.y + 6);
-    if (two) secondLine(box, r, isIo, opacity);
+    if (two) secondLine(box, r, isIo, faded);
     if (change != Change::None) glyph(change, r);
   }
 
-  void secondLine(const Box& box, const Rect& r, bool centred, double opacity) {
+  void secondLine(const Box& box, const Rect& r, bool centred, bool faded) {
     double x = r.x + M::padding, y = r.y + 35.5, right = r.right() - M::padding;
     if (!box.detail.empty()) {
       std::string s = elide(box.detail, M::detailSize, right - x);
       if (centred) {
-        text(s, r.centerX(), y, M::detailSize, dim_, 400, " text-anchor=\"middle\"", opacity);
+        text(s, r.centerX(), y, M::detailSize, dim_, 400, " text-anchor=\"middle\"");
         return;
       }
-      text(s, x, y, M::detailSize, dim_, 400, "", opacity);
+      text(s, x, y, M::detailSize, dim_, 400);
       x += textWidth(s, M::detailSize) * 1.04 + M::chipGap;
     }
     for (size_t i = 0; i < box.chips.size(); ++i) {
@@ -273,8 +270,10 @@ class Writer {
           "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"14\" rx=\"7\" fill=\"{}\" fill-opacity=\"{}\"/>\n",
           x, y - 10.6, w,
           (tints_.heat.empty() ? mix(p_.surface, p_.hue(box.kind), p_.dark ? 0.42 : 0.24) : title_).hex(),
-          tints_.heat.empty() ? opacity : 0.2);
-      text(s, x + M::chipPadding, y - 0.3, M::chipSize, title_, 400, "", opacity * 0.9);
+          !tints_.heat.empty() ? 0.2
+          : faded              ? 0.55
+                               : 1.0);
+      text(s, x + M::chipPadding, y - 0.3, M::chipSize, title_, 400);
       x += w + M::chipGap;
     }
   }
@@ -288,7 +287,7 @@ class Writer {
     const char* sign = change == Change::Removed ? "−" : change == Change::Added ? "+" : "~";
     fmt::format_to(out(), "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"7.5\" fill=\"{}\"/>\n", r.right() - 2, r.y + 2,
                    p_.change(change).hex());
-    text(sign, r.right() - 2, r.y + 6.2, 12, p_.background, 700, " text-anchor=\"middle\"");
+    text(sign, r.right() - 2, r.y + 6.2, 12, inkOn(p_.change(change)), 700, " text-anchor=\"middle\"");
   }
 
   const DrawOptions& options_;

@@ -34,6 +34,18 @@ double contrast(Color a, Color b) {
   return (std::max(x, y) + 0.05) / (std::min(x, y) + 0.05);
 }
 
+Color inkOn(Color fill) {
+  constexpr Color black{0, 0, 0}, white{255, 255, 255};
+  return contrast(fill, black) > contrast(fill, white) ? black : white;
+}
+
+Color readable(Color color, Color behind, Color to) {
+  constexpr double step = 1.0 / 32;
+  Color out = color;
+  for (double t = step; contrast(out, behind) < legible && t <= 1; t += step) out = mix(color, to, t);
+  return out;
+}
+
 Color Palette::hue(BoxKind kind) const {
   switch (kind) {
     case BoxKind::Product:
@@ -106,6 +118,10 @@ Color Palette::change(Change change) const {
   return edge;
 }
 
+Color Palette::wrong() const { return readable(change(Change::Removed), window, text); }
+
+Color Palette::faint() const { return readable(mix(background, text, 0.5), background, text); }
+
 Color Palette::pattern(size_t index) const {
   // Found by search: any two stay apart as protanopes and deuteranopes see them, too.
   static constexpr std::array<Color, 7> light = {vermillion,           Color{47, 157, 215}, Color{120, 44, 100},
@@ -135,6 +151,7 @@ Palette palette(Theme theme) {
   if (theme == Theme::Light) {
     p.background = {255, 255, 255};
     p.surface = {255, 255, 255};
+    p.window = {244, 245, 247};
     p.text = {27, 31, 36};
     p.dim = {84, 92, 104};
     p.edge = {150, 158, 170};
@@ -146,6 +163,7 @@ Palette palette(Theme theme) {
     p.dark = true;
     p.background = {27, 30, 36};
     p.surface = {34, 38, 45};
+    p.window = {36, 40, 47};
     p.text = {230, 233, 238};
     p.dim = {178, 186, 198};
     p.edge = {106, 115, 128};

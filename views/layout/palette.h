@@ -18,13 +18,19 @@ struct Color {
 Color mix(Color a, Color b, double partOfB);
 /// WCAG's contrast of two colours, 1 to 21.
 double contrast(Color a, Color b);
+/// What letters need to be read: WCAG's AA.
+inline constexpr double legible = 4.5;
+/// Black or white, whichever is read better on it: legible on any colour.
+Color inkOn(Color fill);
+/// The colour, as far towards `to` as letters in it need to be legible on `behind`.
+Color readable(Color color, Color behind, Color to);
 
 enum class Theme : uint8_t { Light, Dark };
 enum class Change : uint8_t { None, Removed, Added, Changed };
 
 struct Palette {
   bool dark = false;
-  Color background, surface, text, dim, edge, grid, accent, inputLit, outputLit;
+  Color background, surface, window, text, dim, edge, grid, accent, inputLit, outputLit;
   Color hue(BoxKind) const;
   Color fill(BoxKind) const;
   Color border(BoxKind) const;
@@ -33,6 +39,10 @@ struct Palette {
   /// Containers get a faint tint that grows with their depth.
   Color container(int depth) const;
   Color change(Change) const;
+  /// The colour of a sentence about something wrong, legible in panels and lists.
+  Color wrong() const;
+  /// The quietest letters: line numbers, hints in empty fields.
+  Color faint() const;
   /// Distinct colours for pattern nodes, by their number.
   Color pattern(size_t index) const;
   /// A perceptual scale from cold to hot, 0 … 1.

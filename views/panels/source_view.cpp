@@ -74,8 +74,7 @@ void SourceView::setSource(const QJsonObject& source) {
                         .arg(file)
                         .arg(line_));
   view_->setText(lines.join(QLatin1Char('\n')));
-  const QsciStyle style(0, QString(), toQt(mix(themePalette().background, themePalette().text, 0.45)),
-                        toQt(themePalette().background), monospace());
+  const QsciStyle style(0, QString(), toQt(themePalette().faint()), toQt(themePalette().background), monospace());
   for (int i = 0; i < lines.size(); ++i) view_->setMarginText(i, QString::number(first_ + i), style);
   view_->setMarginWidth(0, QString::number(first_ + lines.size()) + QStringLiteral("0"));
   view_->markerDeleteAll();

@@ -66,7 +66,7 @@ void styleEditor(QsciScintilla& editor) {
   const QColor paper = toQt(p.background), text = toQt(p.text);
   const QFont font = monospace();
   editor.setMarginsBackgroundColor(paper);
-  editor.setMarginsForegroundColor(toQt(mix(p.background, p.text, 0.4)));
+  editor.setMarginsForegroundColor(toQt(p.faint()));
   editor.setMarginsFont(font);
   constexpr int gap = 8;  // between the numbers and the text
   editor.SendScintilla(QsciScintillaBase::SCI_SETMARGINLEFT, 0L, static_cast<long>(gap));

@@ -56,7 +56,7 @@ void applyTheme(Theme theme) {
   current = palette(theme);
   const Palette& p = current;
   QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
-  const Color window = p.dark ? Color{36, 40, 47} : Color{244, 245, 247};
+  const Color window = p.window;
   const Color button = p.dark ? Color{50, 55, 64} : Color{250, 250, 251};
   const Color disabled = mix(window, p.text, 0.42);
   QPalette q;
@@ -69,7 +69,7 @@ void applyTheme(Theme theme) {
   q.setColor(QPalette::ButtonText, toQt(p.text));
   q.setColor(QPalette::ToolTipBase, toQt(p.dark ? Color{58, 64, 74} : Color{255, 255, 255}));
   q.setColor(QPalette::ToolTipText, toQt(p.text));
-  q.setColor(QPalette::PlaceholderText, toQt(mix(p.background, p.text, 0.5)));
+  q.setColor(QPalette::PlaceholderText, toQt(p.faint()));
   q.setColor(QPalette::Highlight, toQt(p.accent));
   q.setColor(QPalette::HighlightedText, toQt(p.dark ? Color{15, 18, 22} : Color{255, 255, 255}));
   q.setColor(QPalette::Link, toQt(p.accent));
@@ -89,6 +89,7 @@ void applyTheme(Theme theme) {
           "QToolBar{border:0;border-bottom:1px solid %1;padding:4px 8px;spacing:4px}"
           "QToolButton{border:1px solid transparent;border-radius:5px;padding:4px 7px}"
           "QToolButton:hover{background:%2}QToolButton:checked{background:%2;border-color:%1}"
+          "QToolButton[outlined=\"true\"]{border-color:%1}"
           "QToolButton#mainButton{background:%7;border-color:%7;color:%11}"
           "QToolButton#mainButton:hover{background:%12}QToolButton#mainButton:disabled{background:%1;border-color:%1;"
           "color:%8}"
@@ -109,7 +110,8 @@ void applyTheme(Theme theme) {
           "QScrollBar::handle:vertical{min-height:28px}QScrollBar::handle:horizontal{min-width:28px}"
           "QScrollBar::add-line,QScrollBar::sub-line{width:0;height:0}QScrollBar::add-page,QScrollBar::sub-page{"
           "background:transparent}"
-          "QLineEdit{border:1px solid %1;border-radius:5px;padding:4px 7px;background:%5;color:%3}"
+          // No colour of its own: with one, Qt would draw the hint of an empty field in half of it.
+          "QLineEdit{border:1px solid %1;border-radius:5px;padding:4px 7px;background:%5}"
           "QLineEdit:focus{border-color:%7}"
           "QComboBox{border:1px solid %1;border-radius:5px;padding:4px 7px;background:%5;color:%3}"
           "QComboBox:hover{background:%2}QComboBox:focus{border-color:%7}QComboBox:disabled{color:%8}"

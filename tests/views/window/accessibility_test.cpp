@@ -7,6 +7,9 @@
 #include <QComboBox>
 #include <QDialog>
 #include <QFontInfo>
+#include <QHash>
+#include <QHeaderView>
+#include <QImage>
 #include <QLabel>
 #include <QMenuBar>
 #include <QPushButton>
@@ -17,7 +20,9 @@
 #include <array>
 #include <cmath>
 
+#include "tests/views/support/sample_graphs.h"
 #include "tests/views/support/window_fixture.h"
+#include "views/canvas/canvas_paint.h"
 #include "views/canvas/small_text.h"
 #include "views/layout/palette.h"
 #include "views/panels/rules/rules_panel.h"
@@ -68,6 +73,25 @@ double leastApart(const QList<Color>& colors) {
   for (qsizetype i = 0; i < colors.size(); ++i)
     for (qsizetype k = i + 1; k < colors.size(); ++k) least = std::min(least, apart(colors[i], colors[k]));
   return least;
+}
+
+/// The contrast of letters with what they stand on, as they are drawn: of the colour that covers most with the one that
+/// is farthest from it. Edges of letters are paler, so a pixel or two must be all ink.
+double measuredContrast(const QImage& drawn) {
+  const QImage image = drawn.convertToFormat(QImage::Format_RGB32);
+  QHash<QRgb, int> count;
+  for (int y = 0; y < image.height(); ++y)
+    for (int x = 0; x < image.width(); ++x) ++count[image.pixel(x, y)];
+  const auto colour = [](QRgb c) {
+    return Color{static_cast<uint8_t>(qRed(c)), static_cast<uint8_t>(qGreen(c)), static_cast<uint8_t>(qBlue(c))};
+  };
+  QRgb most = 0;
+  for (auto it = count.cbegin(); it != count.cend(); ++it)
+    if (it.value() > count.value(most)) most = it.key();
+  double best = 1;
+  for (auto it = count.cbegin(); it != count.cend(); ++it)
+    best = std::max(best, contrast(colour(it.key()), colour(most)));
+  return best;
 }
 
 QString mnemonicOf(QString text) {
@@ -195,7 +219,7 @@ class AccessibilityTest : public test::WindowFixture {
 
   void everyWidgetThatTakesTheKeyboardHasAName() {
     openAll();
-    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+    for (const Arrangement arrangement : allArrangements) {
       window_->arrange(arrangement);
       if (arrangement == Arrangement::Rewrite) window_->action(QStringLiteral("library"))->trigger();
       document().setSelection({QStringLiteral("linear")});
@@ -219,7 +243,7 @@ class AccessibilityTest : public test::WindowFixture {
 
   void theKeyboardComesEverywhereAndIsSeenThere() {
     openAll();
-    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+    for (const Arrangement arrangement : allArrangements) {
       window_->arrange(arrangement);
       document().setSelection({QStringLiteral("linear")});
       window_->activateWindow();
@@ -245,12 +269,113 @@ class AccessibilityTest : public test::WindowFixture {
   void lettersAreNinePixelsAtLeast() {
     openAll();
     QVERIFY(SmallText::smallest >= 9);
-    for (const Arrangement arrangement : {Arrangement::Explore, Arrangement::Rewrite, Arrangement::Measure}) {
+    for (const Arrangement arrangement : allArrangements) {
       window_->arrange(arrangement);
       QTest::qWait(50);
       for (const QWidget* w : window_->findChildren<QWidget*>())
         if (w->isVisible()) QVERIFY2(QFontInfo(w->font()).pixelSize() >= 9, qPrintable(described(w)));
     }
+  }
+
+  void everyColourOfLettersIsLegible() {
+    for (const Theme theme : {Theme::Light, Theme::Dark}) {
+      const Palette p = graft::palette(theme);
+      const auto check = [&](const char* what, Color ink, Color behind) {
+        QVERIFY2(contrast(ink, behind) >= legible, qPrintable(QStringLiteral("%1, theme %2: %3")
+                                                                  .arg(QLatin1String(what))
+                                                                  .arg(static_cast<int>(theme))
+                                                                  .arg(contrast(ink, behind))));
+      };
+      const Color chosen = mix(p.background, p.accent, 0.22);  // a row
+      for (const Color behind : {p.background, p.surface, p.window}) {
+        check("text", p.text, behind);
+        check("dim", p.dim, behind);
+        check("link", p.accent, behind);
+        check("wrong", p.wrong(), behind);
+      }
+      check("faint", p.faint(), p.background);
+      check("text of a chosen row", p.text, chosen);
+      check("dim of a chosen row", p.dim, chosen);
+      check("main button", p.dark ? Color{15, 18, 22} : Color{255, 255, 255}, p.accent);
+      for (int i = 0; i <= 100; ++i) check("heat", inkOn(p.heat(i / 100.0)), p.heat(i / 100.0));
+      for (const Change c : {Change::Removed, Change::Added, Change::Changed})
+        check("sign of a change", inkOn(p.change(c)), p.change(c));
+      for (size_t i = 0; i < 7; ++i) check("number of matches", inkOn(p.pattern(i)), p.pattern(i));
+      // What grew legible has not become another colour than it must.
+      QVERIFY(contrast(p.faint(), p.background) < legible + 1);
+      QVERIFY(contrast(p.wrong(), p.window) < legible + 1.5 ||
+              contrast(p.change(Change::Removed), p.window) >= legible);
+    }
+  }
+
+  void wordsInBoxesAreLegibleUnderEveryColour() {
+    const SceneRef scene = makeScene(std::make_shared<Graph>(test::encoder(2)), {.depth = -1});
+    const auto& boxes = scene->view.boxes;
+    const std::vector<char> none(boxes.size(), 0);
+    QStringList names;
+    for (const NodeId n : scene->graph->order()) names << QString::fromStdString(scene->graph->node(n).name);
+    for (const Theme theme : {Theme::Light, Theme::Dark})
+      for (const int kind : {0, 1, 2, 3}) {
+        Decorations d;
+        for (qsizetype i = 0; i < names.size(); ++i) {
+          if (kind == 1) d.heat.insert(names[i], static_cast<double>(i));
+          if (kind == 2 && i % 4 > 0) d.changes.insert(names[i], static_cast<Change>(i % 4));
+          if (kind == 3) d.pattern.insert(names[i], static_cast<int>(i % 7));
+        }
+        const Palette p = graft::palette(theme);
+        const BoxDecorations resolved = resolve(*scene, d);
+        for (const double scale : {1.0, 0.7}) {
+          const LabelPlaces places(*scene, scale);
+          QImage image((scene->bounds().size() * scale).toSize(), QImage::Format_RGB32);
+          image.fill(toQt(p.background));
+          QPainter painter(&image);
+          painter.scale(scale, scale);
+          paintScene(painter, *scene, {p, d, resolved, none, none, places, scale}, scene->bounds());
+          painter.end();
+          for (size_t i = 0; i < boxes.size(); ++i) {
+            if (boxes[i].open) continue;
+            const QRectF r = scene->rect(static_cast<int>(i));
+            const QRectF first(r.left() + 9, r.top() + 6, r.width() - 24, r.height() / 2 - 4);
+            const double is =
+                measuredContrast(image.copy(QRectF(first.topLeft() * scale, first.size() * scale).toRect()));
+            QVERIFY2(is >= legible, qPrintable(QStringLiteral("%1: %2 (theme %3, colours %4, at %5)")
+                                                   .arg(QString::fromStdString(boxes[i].title))
+                                                   .arg(is)
+                                                   .arg(static_cast<int>(theme))
+                                                   .arg(kind)
+                                                   .arg(scale)));
+          }
+        }
+      }
+  }
+
+  void whatWidgetsSayIsLegible() {
+    for (const Theme theme : {Theme::Light, Theme::Dark}) {
+      openAll();
+      window_->setTheme(theme);
+      for (const Arrangement arrangement : allArrangements) {
+        window_->arrange(arrangement);
+        document().setSelection({QStringLiteral("linear")});
+        QTest::qWait(150);
+        QStringList pale;
+        for (QWidget* w : window_->findChildren<QWidget*>()) {
+          if (!w->isVisible() || !w->isEnabled() || w->width() < 4 || w->height() < 4) continue;
+          const auto* label = qobject_cast<QLabel*>(w);
+          const auto* button = qobject_cast<QAbstractButton*>(w);
+          const auto* field = qobject_cast<QLineEdit*>(w);
+          const bool hasText = (label && !label->text().trimmed().isEmpty()) || (button && !button->text().isEmpty()) ||
+                               field || qobject_cast<QTabBar*>(w) || qobject_cast<QHeaderView*>(w);
+          if (!hasText) continue;
+          const double is = measuredContrast(w->grab().toImage());
+          if (const auto* tabs = qobject_cast<QTabBar*>(w); tabs && tabs->count() == 0) continue;
+          if (is < legible)
+            pale << QStringLiteral("%1: %2 %3x%4").arg(described(w)).arg(is).arg(w->width()).arg(w->height());
+        }
+        QVERIFY2(pale.isEmpty(), qPrintable(pale.join(QLatin1Char('\n'))));
+      }
+      window_.reset();
+    }
+    applyTheme(Theme::Light);
   }
 
   void coloursStayApartForOtherEyes() {

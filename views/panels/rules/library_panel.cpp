@@ -257,7 +257,7 @@ void LibraryPanel::fill(QTreeWidgetItem* file, const QJsonObject& checked) {
     const QJsonObject error = checked.value(QLatin1String("error")).toObject();
     auto* item = new QTreeWidgetItem(
         file, {tr("Line %1: %2").arg(error.value(QLatin1String("line")).toInt()).arg(text(error, "message"))});
-    item->setForeground(0, toQt(themePalette().change(Change::Removed)));
+    item->setForeground(0, toQt(themePalette().wrong()));
     return;
   }
   const QString path = file->data(0, fileRole).toString();

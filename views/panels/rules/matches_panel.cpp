@@ -12,6 +12,7 @@ namespace graft {
 
 MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   recipes_ = new QToolButton(this);
+  recipes_->setProperty("outlined", true);
   recipes_->setText(tr("Recipe"));
   recipes_->setPopupMode(QToolButton::InstantPopup);
   recipes_->setToolTip(tr("Run all steps of a recipe in order"));

@@ -367,7 +367,7 @@ void RuleEditor::tell() {
   } else if (document_.ruleError().any()) {
     const RuleError& e = document_.ruleError();
     text = e.line > 0 ? tr("Line %1: %2").arg(e.line).arg(e.message) : e.message;
-    color = p.change(Change::Removed);
+    color = p.wrong();
   } else if (document_.rules().empty()) {
     text = document_.rulesAreRead() ? tr("There is no rule in this text yet.") : tr("Reading the rules…");
   } else if (!document_.isOpen()) {

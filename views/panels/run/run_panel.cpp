@@ -80,6 +80,7 @@ RunPanel::RunPanel(Document& document, QWidget* parent) : QWidget(parent), docum
          "    i64[B,128] f32[B,128] B=1,8,32"));
   new FileDrop(inputs_, [this](const QString& path) { setInputs(path); });
   inputsMenu_ = new QToolButton(this);
+  inputsMenu_->setProperty("outlined", true);
   inputsMenu_->setAccessibleName(tr("Where inputs come from"));
   inputsMenu_->setText(tr("Inputs"));
   inputsMenu_->setToolTip(tr("Choose a file of tensors, the model's example inputs, or random ones"));
@@ -352,7 +353,7 @@ bool RunPanel::setDevice(const QString& device, const QString& dtype) {
 
 QString RunPanel::refuse(const QString& error) {
   headline_->showText(tr("Not run: %1").arg(error));
-  headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().change(Change::Removed))));
+  headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().wrong())));
   return error;
 }
 
@@ -423,7 +424,7 @@ void RunPanel::refresh() {
   pages_->setCurrentIndex(any ? 1 : 0);
   const Palette& p = themePalette();
   const QString dim = QStringLiteral("color:%1").arg(css(p.dim));
-  const QString wrong = QStringLiteral("color:%1").arg(css(p.change(Change::Removed)));
+  const QString wrong = QStringLiteral("color:%1").arg(css(p.wrong()));
   const auto runError = [this] { return document_.lastRunError(); };
   hint_->setStyleSheet(dim);
   refreshNote();

@@ -46,6 +46,7 @@ SideBySidePanel::SideBySidePanel(PanelContext& context, QWidget* parent)
   adding_ = new QMenu(this);
   const auto button = [this](const QString& text, const QString& tip) {
     auto* b = new QToolButton(this);
+    b->setProperty("outlined", true);
     b->setText(text);
     b->setToolTip(tip);
     return b;
@@ -198,7 +199,7 @@ void SideBySidePanel::refreshRow(int row) {
                                                         : tr("differ: %1").arg(e.why),
                                   e.obstacle.isEmpty() ? e.why : e.obstacle);
   const bool isWrong = !e.obstacle.isEmpty() || (e.wasRun && !e.passed);
-  if (isWrong) verdict->setForeground(QColor(css(themePalette().change(Change::Removed))));
+  if (isWrong) verdict->setForeground(QColor(css(themePalette().wrong())));
 }
 
 PanelDescription sideBySidePanel() {
