@@ -106,9 +106,13 @@ class Pane {
     this.restyle();
   }
 
-  /** Shape and dtype of each value once, beside the edge where it leaves its box; equal ones of a box once. */
+  /**
+   * Shape and dtype of each value once, beside the edge where it leaves its box, on the side that it does not bend to;
+   * equal ones of a box once. One that would stand on a box or on another label changes sides, or is left out.
+   */
   placeLabels() {
-    const seen = new Set(), of = new Map();
+    const seen = new Set(), of = new Map(), taken = new Taken();
+    this.layout.rects.forEach((r) => { if (r && !r.open) taken.add(r); });
     this.labels = [];
     for (const {value, stops, from, isStart} of this.layout.ways) {
       const text = this.graph.labels[value];
@@ -117,9 +121,17 @@ class Pane {
       const own = of.get(from) || [], [x, y] = stops[0];
       if (own.includes(text)) continue;
       const shift = this.graph.boxes[from].repeat ? 5 : 0;
-      this.labels.push(toRight ? {text, x: x + 7 + shift, y: y - 4 + 12 * own.length}
-                               : {text, x: x + 5 + own.reduce((sum, other) => sum + widthOf(LABEL, other) + 10, 0), y: y + 12 + shift});
+      const w = widthOf(LABEL, text), down = y + 12 + shift, left = x - 5 - w;
+      const right = x + 5 + own.reduce((sum, other) => sum + widthOf(LABEL, other) + 10, 0);
+      const bend = (stops.find((stop) => stop[0] !== x) || [x])[0] - x;
+      const places = toRight ? [[x + 7 + shift, y - 4 + 12 * own.length]]
+        : own.length ? [[right, down]]
+        : bend > 3 ? [[left, down], [right, down]] : [[right, down], [left, down]];
+      const at = places.find(([px, py]) => taken.isFree({x: px, y: py - 8, w, h: 10}));
       of.set(from, [...own, text]);
+      if (!at) continue;
+      taken.add({x: at[0], y: at[1] - 8, w, h: 10});
+      this.labels.push({text, x: at[0], y: at[1]});
     }
   }
 
@@ -198,7 +210,7 @@ class Pane {
       fill = value === undefined || !this.most ? colours.surface
         : colours.heat[Math.round(20 * Math.sqrt(Math.min(1, Math.abs(value) / this.most)))];
       border = colours.edge;
-      text = dim = isDark(fill) ? '#fafafc' : '#14161a';
+      text = dim = inkOn(fill);
     }
     if (change) [fill, border] = this.values ? [fill, colours.changes[change][1]] : colours.changes[change];
     return {fill, border, text, dim, change};
@@ -238,8 +250,12 @@ class Pane {
     const {width, height} = this.layout;
     const across = toRight ? (this.height - 24) / height : (this.width - 24) / width;
     this.scale = Math.min(0.7, Math.max(0.45, across));
-    this.x = toRight ? -10 / this.scale : width / 2 - this.width / this.scale / 2;
-    this.y = toRight ? height / 2 - this.height / this.scale / 2 : -10 / this.scale;
+    // Where not all of it is in view across its way, its first input is.
+    const start = this.layout.rects[this.graph.boxes.findIndex((box) => box.parent < 0)];
+    const begin = (middle, all, seen) =>
+      seen > all ? (all - seen) / 2 : Math.min(Math.max(middle - seen / 2, -10 / this.scale), all + 10 / this.scale - seen);
+    this.x = toRight ? -10 / this.scale : begin(start.x + start.w / 2, width, this.width / this.scale);
+    this.y = toRight ? begin(start.y + start.h / 2, height, this.height / this.scale) : -10 / this.scale;
     this.redraw();
   }
 
@@ -667,9 +683,30 @@ function mark(p, change, x, y) {
   p.fillText(sign, x - widthOf(p.font, sign) / 2, y + 0.5);
 }
 
-function isDark(colour) {
+/** Where something stands, in cells of a grid: whether a place is free. */
+class Taken {
+  constructor() { this.cells = new Map(); }
+  * cellsOf(r) {
+    for (let row = Math.floor(r.y / 64); row <= Math.floor((r.y + r.h) / 64); row++)
+      for (let column = Math.floor(r.x / 256); column <= Math.floor((r.x + r.w) / 256); column++) yield row * 65536 + column;
+  }
+  add(r) {
+    for (const cell of this.cellsOf(r)) this.cells.has(cell) ? this.cells.get(cell).push(r) : this.cells.set(cell, [r]);
+  }
+  isFree(r) {
+    for (const cell of this.cellsOf(r))
+      for (const other of this.cells.get(cell) || [])
+        if (r.x < other.x + other.w && other.x < r.x + r.w && r.y < other.y + other.h && other.y < r.y + r.h) return false;
+    return true;
+  }
+}
+
+/** Black or white, whichever is read better on the colour: 4.5 : 1 at least. */
+function inkOn(colour) {
   const n = parseInt(colour.slice(1), 16);
-  return 0.3 * (n >> 16) + 0.59 * (n >> 8 & 255) + 0.11 * (n & 255) < 130;
+  const linear = v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const light = 0.2126 * linear(n >> 16) + 0.7152 * linear(n >> 8 & 255) + 0.0722 * linear(n & 255);
+  return (light + 0.05) / 0.05 > 1.05 / (light + 0.05) ? '#000000' : '#ffffff';
 }
 
 // --- around the drawings ---------------------------------------------------------------------------------------------

@@ -195,6 +195,40 @@ class Page(TestCase):
         self.assertTrue(browser.run(f"{layout}.height > 2 * {layout}.width"))
         self.assertEqual(browser.complaints(), [])
 
+    def test_shapes_stand_on_no_box_and_on_no_other_shape(self):
+        model = self.file("beside.txt", """graph Beside {
+  input %x : f32[2,3]
+  %a = aten.tanh.default(%x) : f32[2,3]
+  %b = aten.relu.default(%x) : f32[2,3]
+  %c = aten.sigmoid.default(%x) : f32[2,3]
+  %d = aten.exp.default(%x) : f32[2,3]
+  %ab = aten.add.Tensor(%a, %b) : f32[2,3]
+  %cd = aten.add.Tensor(%c, %d) : f32[2,3]
+  %all = aten.add.Tensor(%ab, %cd) : f32[2,3]
+  return %all
+}
+""")
+        for flow in "down", "right":
+            self.done("draw", model, "--flow", flow, "-o", self.page)
+            browser = self.browser()
+            browser.open(self.page)
+            browser.frame()
+            self.assertEqual(browser.run("""(() => { const p = graft.panes[0];
+                const r = p.labels.map((l) => ({x: l.x, y: l.y - 8, w: 4 * l.text.length, h: 10, text: l.text}));
+                const boxes = p.layout.rects.filter((b) => b && !b.open);
+                const meet = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+                return r.filter((a, i) => boxes.some((b) => meet(a, b)) || r.some((b, k) => k < i && meet(a, b)))
+                  .map((a) => a.text); })()"""), [])
+            self.assertGreaterEqual(browser.run("graft.panes[0].labels.length"), 5)
+
+    def test_a_drawing_too_wide_begins_at_its_first_input(self):
+        self.done("draw", self.file("flat.txt", flat(3000)), "--all", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        browser.frame()
+        x, y = self.place(browser, "input x")
+        self.assertTrue(0 <= x <= 1280 and 0 <= y <= 800, (x, y))
+
     def test_search_opens_what_hides_a_hit(self):
         self.done("draw", self.model, "--depth", "0", "-o", self.page)
         browser = self.browser()
