@@ -306,7 +306,10 @@ void Comparison::refreshDecorations() {
   } else if (overlay_ == Overlay::Numbers) {
     addNumbers(d.after, numbers_);
     addNumbers(d.before, numbers_);
-  } else if (const KernelInfo* kernel = showsKernels_ ? document_.compilation().current() : nullptr; kernel && !both) {
+  } else if (const KernelInfo* kernel = showsKernels_ && !document_.compilation().isCurrentByDefault()
+                                            ? document_.compilation().current()
+                                            : nullptr;
+             kernel && !both) {
     addKernel(d.after, *kernel);
   } else if (showsKernels_) {
     // what rules match is another arrangement's

@@ -47,6 +47,7 @@ void Compilation::forget() {
   graph_ = nullptr;
   whyNone_.clear();
   current_.clear();
+  isDefault_ = true;
 }
 
 bool Compilation::isKnown() const { return graph_ && graph_ == document_.graph(); }
@@ -64,8 +65,9 @@ void Compilation::follow() {
 }
 
 void Compilation::setCurrent(const QString& kernel) {
-  if (kernel == current_) return;
+  if (kernel == current_ && !isDefault_) return;
   current_ = kernel;
+  isDefault_ = false;
   Q_EMIT currentChanged();
 }
 
@@ -130,6 +132,9 @@ void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   steps_[static_cast<size_t>(at_)].graph = graph;
   // What was looked at may have another name now.
   const KernelInfo* now = plan_.find(current_) ? plan_.find(current_) : plan_.kernelOf(node);
+  // At first there is one to look at: of the node that is selected, or the largest.
+  if (!now) now = plan_.kernelOf(document_.selection().value(0));
+  if (!now) now = plan_.largest(), isDefault_ = true;
   current_ = now ? now->name : QString();
   Q_EMIT currentChanged();
   askUsage();

@@ -62,6 +62,8 @@ class Compilation : public QObject {
   bool isForGpu() const { return forGpu_; }
   /// The kernel that is looked at; null for none.
   const KernelInfo* current() const { return plan_.find(current_); }
+  /// Nobody has chosen it: it is the one to look at first.
+  bool isCurrentByDefault() const { return isDefault_; }
   void setCurrent(const QString& kernel);
 
   void refresh() { ask({}, {}); }
@@ -128,6 +130,7 @@ class Compilation : public QObject {
   CompilePlan plan_;
   GraphRef graph_;  ///< that the plan is of
   QString whyNone_, current_, steering_;
+  bool isDefault_ = true;  ///< of `current_`
   std::vector<Step> steps_;
   int at_ = 0;
   int busy_ = 0;  ///< the call under way

@@ -121,6 +121,13 @@ const KernelInfo* CompilePlan::kernelOf(const QString& node) const {
   return it == byNode.end() ? nullptr : &kernels[it.value()];
 }
 
+const KernelInfo* CompilePlan::largest() const {
+  const KernelInfo* most = nullptr;
+  for (const KernelInfo& k : kernels)
+    if (k.isGenerated() && (!most || k.inside.size() > most->inside.size())) most = &k;
+  return most;
+}
+
 QString shareText(double share) { return share > 1 ? QStringLiteral("> 100 %") : toQt(percentText(share)); }
 
 double CompilePlan::share(const KernelInfo& k) const { return k.least / k.measured; }

@@ -106,6 +106,8 @@ struct CompilePlan {
   const KernelInfo* find(const QString& name) const;
   /// That computes the node, or looks through it at a value; null for none.
   const KernelInfo* kernelOf(const QString& node) const;
+  /// The generated kernel of most nodes; null where none is generated.
+  const KernelInfo* largest() const;
   /// Of the roofline, 0 … 1: the least time for its bytes and operations, in its time. NAN where nothing was measured.
   double share(const KernelInfo&) const;
   /// Whether its arithmetic is what takes that least time, and not its bytes.

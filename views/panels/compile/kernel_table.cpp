@@ -218,11 +218,12 @@ void KernelTable::fillMenu(QMenu& menu, const QString& kernel) {
 }
 
 void KernelTable::contextMenuEvent(QContextMenuEvent* e) {
-  const QTreeWidgetItem* at = itemAt(viewport()->mapFromGlobal(e->globalPos()));
+  const bool byKey = e->reason() == QContextMenuEvent::Keyboard;
+  const QTreeWidgetItem* at = byKey ? currentItem() : itemAt(viewport()->mapFromGlobal(e->globalPos()));
   if (!at) return;
   QMenu menu;
   fillMenu(menu, kernelOf(*at));
-  if (!menu.isEmpty()) menu.exec(e->globalPos());
+  if (!menu.isEmpty()) menu.exec(byKey ? viewport()->mapToGlobal(visualItemRect(at).bottomLeft()) : e->globalPos());
 }
 
 void KernelTable::fitNames() {

@@ -17,8 +17,8 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
   tabs_->addTab(table_, tr("Kernels"));
   tabs_->addTab(pairs_, tr("Between"));
   tabs_->setTabToolTip(Between, tr("Pairs of nodes: whether one kernel computes both, and why not"));
-  tabs_->addTab(wishes_, tr("Wishes"));
-  tabs_->setTabToolTip(Wishes, tr("What you want otherwise of the plan"));
+  tabs_->addTab(wishes_, tr("Overrides"));
+  tabs_->setTabToolTip(Wishes, tr("What you changed in the plan: fused, kept apart, moved, scheduled or edited"));
   timeline_ = new TimelinePage(document_);
   tabs_->addTab(timeline_, tr("Timeline"));
   tabs_->setTabToolTip(Timeline, tr("What runs when: each kernel below the operators that it stands for, or what the "
@@ -37,10 +37,12 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
                            tr("Replaces the operators by the plan's kernels, each verified: a step of the history")));
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 6, 8, 0);
-  column->setSpacing(2);
+  column->setSpacing(4);
   column->addLayout(across);
   column->addWidget(tabs_, 1);
   connect(table_, &KernelTable::chosen, this, &KernelsPanel::choose);
+  connect(table_, &QTreeWidget::itemClicked, this,
+          [this](QTreeWidgetItem* row) { choose(KernelTable::kernelOf(*row)); });  // the current one, too
   connect(table_, &QTreeWidget::itemActivated, this,
           [this](QTreeWidgetItem* row) { choose(KernelTable::kernelOf(*row)); });
   const auto light = [this](const QStringList& nodes) {
@@ -60,10 +62,18 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
   refresh();
 }
 
+/// In a narrow panel the sentence has two lines.
+void KernelsPanel::resizeEvent(QResizeEvent* e) {
+  QWidget::resizeEvent(e);
+  constexpr int narrow = 860;
+  summary_->setLines(width() < narrow ? 2 : 1);
+}
+
 QToolButton* KernelsPanel::button(const char* action, const QString& text, const QString& tip) {
   auto* b = new QToolButton(this);
   b->setText(text);
   b->setToolTip(tip);
+  b->setProperty("outlined", true);
   b->setObjectName(QLatin1String(action) + QStringLiteral("Button"));
   connect(b, &QToolButton::clicked, this,
           [this, name = QString::fromLatin1(action)] { Q_EMIT context_.actionAsked(name); });
@@ -118,13 +128,13 @@ void KernelsPanel::refresh() {
                 ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
                 : tr(" · %1 less predicted").arg(ms(saved / 1000));
     if (!plan.unapplied.empty())
-      text +=
-          tr(" · %1 cannot be had").arg(counted(static_cast<qint64>(plan.unapplied.size()), tr("wish"), tr("wishes")));
+      text += tr(" · %1 cannot be applied")
+                  .arg(counted(static_cast<qint64>(plan.unapplied.size()), tr("override"), tr("overrides")));
   }
   summary_->showText(text);
   tabs_->setTabText(Wishes, wishes_->tree()->topLevelItemCount() > 0
-                                ? tr("Wishes (%1)").arg(wishes_->tree()->topLevelItemCount())
-                                : tr("Wishes"));
+                                ? tr("Overrides (%1)").arg(wishes_->tree()->topLevelItemCount())
+                                : tr("Overrides"));
 }
 
 PanelDescription kernelsPanel() {

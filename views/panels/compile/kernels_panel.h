@@ -32,6 +32,9 @@ class KernelsPanel : public QWidget {
   /// What is said above the tables.
   QString summary() const { return summary_->fullText(); }
 
+ protected:
+  void resizeEvent(QResizeEvent*) override;
+
  private:
   QToolButton* button(const char* action, const QString& text, const QString& tip);
   void choose(const QString& kernel);

@@ -35,16 +35,17 @@ Entry readEntry(const QString& kind, const QJsonValue& v) {
 
 WishesList::WishesList(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   tree_ = new QTreeWidget(this);
-  tree_->setAccessibleName(tr("Wishes"));
-  tree_->setHeaderLabels({tr("Wish"), tr("Nodes"), tr("Why it cannot be had")});
+  tree_->setAccessibleName(tr("Overrides"));
+  tree_->setHeaderLabels({tr("Override"), tr("Nodes"), tr("Why it cannot be applied")});
   tree_->setRootIsDecorated(false);
   tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   tree_->header()->setStretchLastSection(true);
-  new EmptyHint(tree_,
-                tr("The plan is as Graft makes it. Fuse, keep apart, move and edited kernels stand here, and can "
-                   "be saved as fusion.json, which “graft optimize --fusion” takes too."));
-  remove_ = new QPushButton(tr("&Take away"), this);
-  remove_->setToolTip(tr("The plan is made without this wish"));
+  new EmptyHint(
+      tree_,
+      tr("You have changed nothing in this plan. What you fuse, keep apart, move, schedule or edit is listed here. "
+         "Save writes it as fusion.json, for “graft optimize --fusion”."));
+  remove_ = new QPushButton(tr("Remove"), this);
+  remove_->setToolTip(tr("The plan is made without this override"));
   auto* open = new QPushButton(tr("&Open…"), this);
   auto* save = new QPushButton(tr("&Save…"), this);
   auto* across = new QHBoxLayout;
