@@ -270,6 +270,13 @@ void Canvas::dropEvent(QDropEvent* e) {
 
 void Canvas::contextMenuEvent(QContextMenuEvent* e) {
   if (!scene_) return;
+  if (e->reason() == QContextMenuEvent::Keyboard) {  // it is about what is selected, wherever the pointer is
+    const int selected = selection_.isEmpty() ? -1 : scene_->boxOf(selection_.first());
+    const QPointF at = selected < 0 ? QPointF(rect().center()) : toWidget(scene_->rect(selected).center());
+    const QPoint seen(std::clamp(static_cast<int>(at.x()), 0, width()),
+                      std::clamp(static_cast<int>(at.y()), 0, height()));
+    return Q_EMIT menuAsked(mapToGlobal(seen), selected < 0 ? QString() : selection_.first());
+  }
   if (const int edge = edgeUnder(e->pos()); edge >= 0) return Q_EMIT edgeMenuAsked(e->globalPos(), edge);
   const int box = scene_->boxAt(toScene(e->pos()));
   Q_EMIT menuAsked(e->globalPos(),

@@ -50,7 +50,8 @@ std::string productDetail(const Graph& graph, const Node& node, std::string_view
   if (contains(base, "linear") && shape->size() == 2) return fmt::format("{} → {}", (*shape)[1], (*shape)[0]);
   if (base == "embedding" && shape->size() == 2) return fmt::format("{} → {}", (*shape)[0], (*shape)[1]);
   if (contains(base, "conv") && shape->size() > 2)
-    return fmt::format("{} → {}, {}", (*shape)[1], (*shape)[0], times(*shape, 2));
+    return fmt::format("{} → {}, {}{}", (*shape)[1], (*shape)[0], shape->size() == 3 ? "kernel " : "",
+                       times(*shape, 2));
   return {};
 }
 
@@ -70,6 +71,24 @@ std::string literalText(const Argument& a, const Graph& graph) {
     return s + "]";
   }
   return argumentText(a, graph);
+}
+
+/// A convolution's stride, padding or dilation where all of its dimensions have one, and its groups.
+std::optional<int64_t> onlySize(const Argument& a) {
+  if (const int64_t* n = a.as<int64_t>()) return *n;
+  const auto* items = a.items();
+  if (!items || items->empty()) return {};
+  const int64_t* first = (*items)[0].as<int64_t>();
+  const bool areEqual = first && std::all_of(items->begin(), items->end(), [&](const Argument& i) {
+                          const int64_t* n = i.as<int64_t>();
+                          return n && *n == *first;
+                        });
+  return areEqual ? std::optional(*first) : std::nullopt;
+}
+
+/// What a convolution does where nobody says otherwise.
+bool isUsualOfConvolution(std::string_view parameter, int64_t size) {
+  return size == (parameter == "padding" ? 0 : 1) && isOneOf(parameter, {"stride", "padding", "dilation", "groups"});
 }
 
 /// "relu" of "aten.relu_.default", "softmax" of "aten._softmax.default".
@@ -149,6 +168,7 @@ NodeText describeNode(const Graph& graph, const Node& node) {
   if (text.kind == BoxKind::Normalization && text.detail.empty())
     if (auto shape = shapeOf(typeOfArgument(graph, node, "weight"))) text.detail = times(*shape), compact = true;
 
+  const bool isConvolution = compact && text.kind == BoxKind::Product && contains(base, "conv");
   std::vector<std::string> details;
   auto chip = [&](std::string_view parameter, ValueId v) {
     const Value& value = graph.value(v);
@@ -176,6 +196,11 @@ NodeText describeNode(const Graph& graph, const Node& node) {
     if (whole && (*whole == INT64_MAX || (*whole == 0 && parameter == "start"))) return;  // a slice's open ends
     if (a.isNone() || isBoring(parameter) || (byDefault && *byDefault == a)) return;
     if (compact && parameter == "eps") return;
+    if (isConvolution)
+      if (const std::optional<int64_t> size = onlySize(a)) {
+        if (!isUsualOfConvolution(parameter, *size)) details.push_back(fmt::format("{}={}", parameter, *size));
+        return;
+      }
     bool bare = onlyOperand || parameter.empty() || isOneOf(parameter, {"size", "shape", "dims", "repeats"});
     details.push_back(bare ? literalText(a, graph) : fmt::format("{}={}", parameter, literalText(a, graph)));
   };

@@ -35,7 +35,8 @@ std::string moduleTitle(const ModuleCall& module) {
 
 class Builder {
  public:
-  Builder(const Graph& graph, const ViewOptions& options) : graph_(graph), options_(options), order_(graph.order()) {
+  Builder(const Graph& graph, const ViewOptions& options)
+      : graph_(graph), options_(options), order_(graph.order()), backward_(backwardModules(graph)) {
     if (options.first > 0 && options.first < order_.size()) order_.resize(options.first);
   }
 
@@ -198,6 +199,7 @@ class Builder {
       box.module = call;
       box.key = module.path;
       box.title = moduleTitle(module);
+      if (!backward_.empty() && backward_[call.index]) box.title += ", backward";
       box.name = std::string(module.shortType());
       box.nodeCount = summaries_[call.index].nodes.size();
       auto run = runs_.find(call.index);
@@ -445,6 +447,7 @@ class Builder {
   const Graph& graph_;
   const ViewOptions& options_;
   std::vector<NodeId> order_;
+  std::vector<char> backward_;
   std::vector<char> scalar_;
   DeadEnds folds_;
   std::unordered_map<uint32_t, int> foldBoxes_;  ///< by the node that stands for the fold
@@ -472,6 +475,23 @@ int VisibleGraph::depthOf(int box) const {
   int n = 0;
   for (int up = boxes[box].parent; up >= 0; up = boxes[up].parent) ++n;
   return n;
+}
+
+std::vector<char> backwardModules(const Graph& graph) {
+  // AOTAutograd names the gradients of the outputs so.
+  const auto isGradient = [&](ValueId v) { return graph.value(v).name.starts_with("tangents_"); };
+  const auto inputs = graph.inputs();
+  if (std::none_of(inputs.begin(), inputs.end(), isGradient)) return {};
+  const auto calls = graph.moduleCalls();
+  std::vector<char> isBackward(calls.size(), 0), isOutermost(calls.size(), 0);
+  std::unordered_set<std::string_view> paths;
+  for (const ModuleCall& call : calls) {
+    const bool isInside = call.parent && isBackward[call.parent.index];
+    const bool isCalledAgain = !paths.insert(call.path).second;
+    isBackward[call.id.index] = isInside || isCalledAgain;
+    isOutermost[call.id.index] = isCalledAgain && !isInside;
+  }
+  return isOutermost;
 }
 
 VisibleGraph makeVisibleGraph(const Graph& graph, const ViewOptions& options) {

@@ -82,4 +82,8 @@ struct VisibleGraph {
 
 VisibleGraph makeVisibleGraph(const Graph&, const ViewOptions& = {});
 
+/// By ModuleCallId: of the joint graph of a training step, the outermost modules of the backward pass. Each has the
+/// path of one of the forward pass. Empty where the graph is none.
+std::vector<char> backwardModules(const Graph&);
+
 }  // namespace graft

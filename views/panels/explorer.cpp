@@ -10,7 +10,7 @@
 
 #include "views/canvas/canvas_scene.h"
 #include "views/document/graph_decode.h"
-#include "views/layout/node_text.h"
+#include "views/layout/visible_graph.h"
 #include "views/widgets/empty_hint.h"
 #include "views/widgets/theme.h"
 
@@ -188,6 +188,7 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
   children_.clear();
   if (graph_) {
     const auto calls = graph_->moduleCalls();
+    backward_ = backwardModules(*graph_);
     counts_.assign(calls.size(), 0);
     for (const NodeId id : graph_->order())
       for (ModuleCallId m = graph_->node(id).module; m; m = graph_->moduleCall(m).parent) ++counts_[m.index];
@@ -217,7 +218,9 @@ void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
     if (!outer.empty() && own.starts_with(outer) && own.size() > outer.size()) own.remove_prefix(outer.size() + 1);
     auto* item = new QTreeWidgetItem(parent, {toQt(own), QString::number(counts_[id.index])});
     item->setData(0, callRole, id.index);
-    item->setData(0, typeRole, toQt(m.shortType()));
+    const QString type = toQt(m.shortType());
+    const bool isBackward = !backward_.empty() && backward_[id.index];
+    item->setData(0, typeRole, isBackward ? tr("backward  %1").arg(type) : type);
     item->setToolTip(0, toQt(m.path) + QLatin1Char('\n') + toQt(m.type));
     item->setForeground(1, dim);
     item->setTextAlignment(1, Qt::AlignRight | Qt::AlignVCenter);

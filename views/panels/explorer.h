@@ -48,6 +48,7 @@ class Explorer : public QWidget {
   std::shared_ptr<const Graph> graph_;
   std::vector<std::vector<ModuleCallId>> children_;  ///< by module call + 1
   std::vector<size_t> counts_;                       ///< nodes in each module's subtree
+  std::vector<char> backward_;                       ///< `backwardModules`
   QLineEdit* search_;
   QAction* find_;
   QStackedWidget* stack_;

@@ -104,7 +104,7 @@ void HistogramView::paintEvent(QPaintEvent*) {
   if (zeros > 0) odd << QString::number(zeros) + (zeros == 1 ? tr(" zero") : tr(" zeros"));
   if (broken > 0) {
     odd << tr("%1 NaN or infinite").arg(broken);
-    p.setPen(toQt(themePalette().change(Change::Removed)));
+    p.setPen(toQt(themePalette().wrong()));
   }
   below(3, odd.join(QStringLiteral("   ")));
 }
@@ -275,8 +275,8 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
                                    QStringLiteral("%1:%2").arg(shortSourceName(toQt(s->file))).arg(s->line)));
   html += QStringLiteral("</table>");
   if (const SourceLocation* s = g.sourceOf(node); s && !s->code.empty())
-    html +=
-        QStringLiteral("<pre style=\"margin:6px 0;font-family:%1\">%2</pre>").arg(monospace().family(), esc(s->code));
+    html += QStringLiteral("<div style=\"margin:6px 0;white-space:pre-wrap;font-family:%1\">%2</div>")
+                .arg(monospace().family(), esc(s->code));
   auto argument = [&](const Argument& a) {
     if (!a.isValue()) return esc(argumentText(a, g));
     const Value& v = g.value(a.valueId());
@@ -345,9 +345,12 @@ QString Inspector::describeModel(const Graph& g) const {
   html += QStringLiteral("<table cellspacing=\"0\" style=\"margin-top:8px\">");
   html +=
       row(tr("nodes"), QString::number(g.nodeCount())) + row(tr("modules"), QString::number(g.moduleCalls().size()));
-  html += row(tr("weights"), tr("%1, %2 numbers")
-                                 .arg(counted(static_cast<qint64>(g.weights().size()), tr("tensor"), tr("tensors")),
-                                      toQt(shortCount(elements))));
+  const auto tensors = static_cast<qint64>(g.weights().size());
+  html +=
+      row(tr("weights"),
+          tensors == 0
+              ? tr("none")
+              : tr("%1, %2 parameters").arg(counted(tensors, tr("tensor"), tr("tensors")), toQt(shortCount(elements))));
   html += QStringLiteral("</table>") + heading(tr("Inputs")) + QStringLiteral("<table cellspacing=\"0\">");
   if (g.inputs().empty()) html += row(dim(tr("none")), QString());
   for (ValueId v : g.inputs())

@@ -492,6 +492,56 @@ TEST_CASE("what a forward pass keeps for its backward pass runs there on one way
                     [](const EdgeLabel& label) { return label.text == "20 values"; }));
 }
 
+TEST_CASE("a module of the backward pass says so, and what is in it does not say it again") {
+  const auto titles = [](const char* second) {
+    Graph g;
+    const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+    ValueId last = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+    const auto addPass = [&] {
+      const ModuleCallId outer = g.addModuleCall({}, "model", "Net");
+      for (const char* path : {"model.a", "model.b"}) {
+        const ModuleCallId module = g.addModuleCall(outer, path, "Block");
+        for (int i = 0; i < 2; ++i) {
+          const NodeId node = g.append(g.root(), relu, {Argument(last)});
+          g.setModule(node, module);
+          last = g.output(node);
+        }
+      }
+    };
+    addPass();
+    g.addInput(second, Type::tensor(DType::Float32, {Dim(4)}));
+    addPass();
+    g.setReturns(g.root(), {Argument(last)});
+    std::multiset<std::string> out;
+    for (const Box& box : makeVisibleGraph(g, {.depth = -1, .foldRepeats = false}).boxes)
+      if (box.kind == BoxKind::Module) out.insert(box.title);
+    return out;
+  };
+  CHECK(titles("tangents_1") == std::multiset<std::string>{"a", "a", "b", "b", "model", "model, backward"});
+  CHECK(titles("y") == std::multiset<std::string>{"a", "a", "b", "b", "model", "model"});
+}
+
+TEST_CASE("a convolution says what is not usual of it") {
+  Graph g;
+  const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(1), Dim(3), Dim(8), Dim(8)}));
+  const auto detail = [&](const char* schema, std::vector<Dim> kernel, std::vector<Argument> args) {
+    const ValueId w = g.addWeight("w", Type::tensor(DType::Float32, std::move(kernel)), nullptr);
+    args.insert(args.begin(), {Argument(x), Argument(w), Argument()});
+    return describeNode(g, g.node(g.append(g.root(), *parseSchema(schema), std::move(args)))).detail;
+  };
+  const char* const two =
+      "aten::conv2d(Tensor input, Tensor weight, Tensor? bias, SymInt[2] stride, SymInt[2] padding, SymInt[2] "
+      "dilation, SymInt groups) -> Tensor";
+  CHECK(detail(two, {Dim(16), Dim(3), Dim(7), Dim(7)},
+               {Argument::ints({2, 2}), Argument::ints({3, 3}), Argument::ints({1, 1}), Argument(int64_t{1})}) ==
+        "3 → 16, 7×7, stride=2, padding=3");
+  CHECK(detail(two, {Dim(16), Dim(1), Dim(3), Dim(3)},
+               {Argument::ints({1, 2}), Argument::ints({0, 0}), Argument::ints({2, 2}), Argument(int64_t{16})}) ==
+        "1 → 16, 3×3, stride=[1, 2], dilation=2, groups=16");
+  CHECK(detail("aten::conv1d(Tensor input, Tensor weight, Tensor? bias, SymInt[1] stride, SymInt[1] padding) -> Tensor",
+               {Dim(16), Dim(3), Dim(3)}, {Argument::ints({1}), Argument::ints({1})}) == "3 → 16, kernel 3, padding=1");
+}
+
 TEST_CASE("what depends on weights alone, and what nothing uses, is one box each, and comes out of it when unfolded") {
   Graph g;
   const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));

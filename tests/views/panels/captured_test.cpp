@@ -58,6 +58,20 @@ class CapturedTest : public test::WindowFixture {
   void init() { forget(); }
   void cleanup() { window_.reset(); }
 
+  void aButtonOpensTheTrainingStepOfAJointGraph() {
+    openCapture("step.fx", "joint");
+    auto* button = window_->findChild<QToolButton*>(QStringLiteral("trainingButton"));
+    QVERIFY(button && button->isVisible() && !button->isChecked());
+    QCOMPARE(button->text(), QStringLiteral("Training step"));
+    button->click();
+    QTRY_VERIFY(window_->showsTraining() && button->isChecked());
+    button->click();
+    QTRY_VERIFY(!window_->showsTraining() && !button->isChecked());
+    window_->openModel(capture("step.fx"), {}, QStringLiteral("forward"));
+    QTRY_COMPARE_WITH_TIMEOUT(document().method(), QStringLiteral("forward"), 10000);
+    QTRY_VERIFY(!button->isVisible());
+  }
+
   void aFolderOfCapturesIsOneSet() {
     QDir(folder_.path()).mkdir(QStringLiteral("set"));
     for (const char* name : {"set/one.fx", "set/two.broken.fx"}) QVERIFY(!capture(name).isEmpty());

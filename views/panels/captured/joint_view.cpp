@@ -372,9 +372,10 @@ void JointView::drawModule(QPainter& p, const JointRow& row, const QRectF& r, co
   const double backWidth = metrics.horizontalAdvance(back);
   const double nameRoom = inside.width() - backWidth - 12;
   p.drawText(inside, Qt::AlignVCenter, metrics.elidedText(back, Qt::ElideRight, inside.width()));
-  if (nameRoom > 40) {
+  // The left half names the module, too: a part of its name says nothing here.
+  if (nameRoom >= metrics.horizontalAdvance(name)) {
     p.setPen(text);
-    p.drawText(inside, Qt::AlignVCenter | Qt::AlignRight, metrics.elidedText(name, Qt::ElideLeft, nameRoom));
+    p.drawText(inside, Qt::AlignVCenter | Qt::AlignRight, name);
   }
   if (cut_.computedAgain().contains(row.path)) {
     p.setPen(QPen(crossingColor(Crossing::Asked), 2));

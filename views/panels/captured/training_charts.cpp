@@ -60,11 +60,9 @@ QString LiveMemoryPlot::nodeAt(QPointF p) const {
 void LiveMemoryPlot::draw(QPainter& p) {
   const CutReport& r = cut_.report();
   const QRectF a = area();
-  drawTitle(p, a,
-            r.isEmpty()
-                ? tr("Memory of activations")
-                : tr("Memory of activations, simulated: %1 at most, in the %2 pass")
-                      .arg(bytesInWords(r.peak()), r.peakForward >= r.peakBackward ? tr("forward") : tr("backward")));
+  drawTitle(
+      p, a,
+      r.isEmpty() ? tr("Activations in memory") : tr("Activations: peak %1, simulated").arg(bytesInWords(r.peak())));
   if (r.isEmpty() || r.peak() == 0) return;
   const auto count = static_cast<double>(r.forward.size() + r.backward.size()), most = static_cast<double>(r.peak());
   const auto x = [&](double i) { return a.left() + a.width() * i / count; };
@@ -153,7 +151,7 @@ int BudgetPlot::pointAt(QPointF p) const {
 
 void BudgetPlot::draw(QPainter& p) {
   const QRectF a = area();
-  drawTitle(p, a, tr("Budgets: what is saved, and the time of computing again"));
+  drawTitle(p, a, tr("Time of computing again, by what is saved"));
   if (cut_.curve().empty()) {
     p.setPen(toQt(themePalette().dim));
     p.drawText(a, Qt::AlignCenter, cut_.isBusy() ? tr("Cutting for other budgets …") : QString());

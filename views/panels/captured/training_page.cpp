@@ -93,6 +93,7 @@ QWidget* TrainingPage::makeHead() {
   totals_ = new FixedHeightLabel(1);
   remark_ = new FixedHeightLabel(1);
   free_ = new QToolButton;
+  free_->setProperty("outlined", true);
   free_->setText(tr("Pins"));
   free_->setPopupMode(QToolButton::InstantPopup);
   free_->setToolTip(tr("What you decided of the cut: open, save, take back"));
@@ -187,11 +188,13 @@ QWidget* TrainingPage::makeSide() {
 }
 
 void TrainingPage::showTableMenu(QTreeWidget* table, const QPoint& at) {
-  const QTreeWidgetItem* item = table->itemAt(at);
+  const QTreeWidgetItem* item =
+      table->currentItem();  // a right click chooses its row; the menu key comes from anywhere
   if (!item) return;
   QMenu menu;
   view_->fillMenu(menu, view_->rows().find(item->data(0, valueRole).toString(), item->data(0, moduleRole).toString()));
-  menu.exec(table->viewport()->mapToGlobal(at));
+  const QRect row = table->visualItemRect(item);
+  menu.exec(table->viewport()->mapToGlobal(row.contains(at) ? at : row.bottomLeft()));
 }
 
 void TrainingPage::setShown(bool shown) {
@@ -258,8 +261,7 @@ void TrainingPage::refresh() {
                     : pins.isEmpty()
                         ? tr("Move a tensor across the cut: Space, a double click or its menu. The budget cuts again.")
                         : pins.join(QStringLiteral(" · ")));
-  remark_->setStyleSheet(
-      QStringLiteral("color:%1").arg(css(isWrong ? themePalette().change(Change::Removed) : themePalette().dim)));
+  remark_->setStyleSheet(QStringLiteral("color:%1").arg(css(isWrong ? themePalette().wrong() : themePalette().dim)));
   fillTables();
 }
 
