@@ -208,6 +208,7 @@ void Actions::makeViewMenu() {
   QAction* training = add(view, {"training", tr("Training step (&joint graph)"), tr("Ctrl+J")},
                           [this] { window_.setTraining(!window_.showsTraining()); });
   training->setCheckable(true);
+  training->setIconText(tr("Training step"));
   training->setToolTip(tr("The forward and the backward pass beside each other, and what is saved between them"));
   add(view, {"compareWith", tr("Compare &with another file…")}, [this] { window_.files().chooseOther(); });
   add(view, {"nextChange", tr("Next c&hange"), Qt::Key_F8}, [&comparison] { comparison.nextChange(1); });

@@ -4,10 +4,12 @@
 #include <QDropEvent>
 #include <QFileInfo>
 #include <QMimeData>
+#include <QResizeEvent>
 #include <QScreen>
 #include <QSettings>
 #include <QStackedWidget>
 #include <QStatusBar>
+#include <QToolButton>
 #include <QVBoxLayout>
 #include <utility>
 
@@ -51,6 +53,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   files_ = new WindowFiles(*this, *document_, *panel<RuleEditor>(), *panel<RunPanel>());
   session_ = new WindowSession(*document_, context_->cut(), *comparison_, *docks_, *files_, this);
   actions_ = new Actions(*this);
+  trainingButton_->setDefaultAction(action(QStringLiteral("training")));
   compile_ = new CompileView(*this);
   connectDocument();
   connectCanvases();
@@ -89,6 +92,11 @@ QWidget* MainWindow::makeCentre() {
   below->setContentsMargins(0, 0, 0, 0);
   below->setSpacing(0);
   below->addWidget(new GraphPicker(*context_, context_->capture()));
+  trainingButton_ = new QToolButton;
+  trainingButton_->setObjectName(QStringLiteral("trainingButton"));
+  trainingButton_->setProperty("outlined", true);
+  trainingButton_->hide();
+  below->addWidget(trainingButton_);
   below->addWidget(breadcrumb_, 1);
   column->addWidget(failure_);
   column->addWidget(new BreakStrip(*context_, context_->capture()));
@@ -124,6 +132,7 @@ void MainWindow::begin() {
   if (staysTraining && document_->isJoint()) setTraining(true);
   arrange(docks_->arrangement());                                           // panels that had nothing to show come
   if (docks_->arrangement() == Arrangement::Explore) canvas()->setFocus();  // "/", "i" and "o" work at once
+  trainingButton_->setVisible(document_->isJoint());
   setWindowTitle(QFileInfo(document_->path()).fileName() + QStringLiteral(" — Graft"));
 }
 
@@ -176,6 +185,7 @@ void MainWindow::connectFiles() {
   connect(files_, &WindowFiles::written, this, &MainWindow::written);
   connect(files_, &WindowFiles::recentChanged, this, &MainWindow::refreshRecent);
   connect(files_, &WindowFiles::rulesOpened, this, [this] {
+    panel<RulesPanel>()->showBest();
     if (docks_->arrangement() != Arrangement::Rewrite && isVisible()) arrange(Arrangement::Rewrite);
   });
   connect(session_, &WindowSession::trainingAsked, this, [this] { wantsTraining_ = true; });
@@ -323,6 +333,13 @@ void MainWindow::changeEvent(QEvent* e) {
 
 void MainWindow::dragEnterEvent(QDragEnterEvent* e) {
   if (e->mimeData()->hasUrls()) e->acceptProposedAction();
+}
+
+/// A window that is made smaller takes of its panels, not of the drawing alone.
+void MainWindow::resizeEvent(QResizeEvent* e) {
+  QMainWindow::resizeEvent(e);
+  const QSize now = e->size(), was = e->oldSize();
+  if (was.isValid() && (now.width() < was.width() || now.height() < was.height())) docks_->leaveRoom();
 }
 
 void MainWindow::dropEvent(QDropEvent* e) {

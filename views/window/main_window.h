@@ -12,6 +12,7 @@
 #include "views/window/panel_docks.h"
 
 class QStackedWidget;
+class QToolButton;
 
 namespace graft {
 
@@ -92,6 +93,7 @@ class MainWindow : public QMainWindow {
   void closeEvent(QCloseEvent*) override;
   void dragEnterEvent(QDragEnterEvent*) override;
   void dropEvent(QDropEvent*) override;
+  void resizeEvent(QResizeEvent*) override;
 
  private:
   QWidget* makeCentre();
@@ -115,6 +117,7 @@ class MainWindow : public QMainWindow {
   WelcomePage* welcome_;
   DiffView* diff_;
   TrainingPage* training_;
+  QToolButton* trainingButton_;  ///< shown with a joint graph
   FailureBar* failure_;
   OutcomeCard* outcome_;
   Breadcrumb* breadcrumb_;

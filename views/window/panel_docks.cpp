@@ -11,6 +11,8 @@ namespace {
 constexpr int stateVersion = 3;
 
 QString settingOf(Arrangement a) { return QStringLiteral("arrangement%1").arg(static_cast<int>(a)); }
+/// The size of the window that it was made for.
+QString sizeSettingOf(Arrangement a) { return settingOf(a) + QStringLiteral("Size"); }
 
 }  // namespace
 
@@ -55,7 +57,11 @@ QString PanelDocks::nameOf(Arrangement arrangement) {
   Q_UNREACHABLE();
 }
 
-void PanelDocks::save() const { QSettings().setValue(settingOf(arrangement_), window_.saveState(stateVersion)); }
+void PanelDocks::save() const {
+  QSettings settings;
+  settings.setValue(settingOf(arrangement_), window_.saveState(stateVersion));
+  settings.setValue(sizeSettingOf(arrangement_), window_.size());
+}
 
 void PanelDocks::reset() {
   QSettings settings;
@@ -70,10 +76,13 @@ void PanelDocks::arrange(Arrangement arrangement) {
   if (window_.isVisible() && arrangement != arrangement_ && isOpen) save();
   arrangement_ = arrangement;
   const QByteArray saved = QSettings().value(settingOf(arrangement)).toByteArray();
-  if (saved.isEmpty() || !window_.restoreState(saved, stateVersion)) placeAnew();
+  const bool isRestored = !saved.isEmpty() && window_.restoreState(saved, stateVersion);
+  if (!isRestored) placeAnew();
   // The welcome page stands alone: panels about a model would be empty.
   for (const PanelDescription& p : panels())
     if (!isOpen && p.needsModel) dock(p.name)->hide();
+  const QSize madeFor = QSettings().value(sizeSettingOf(arrangement)).toSize();
+  if (isRestored && (window_.width() < madeFor.width() || window_.height() < madeFor.height())) leaveRoom();
   arranging_ = false;
   Q_EMIT arranged(arrangement);
 }
@@ -100,6 +109,37 @@ void PanelDocks::placeAnew() {
     for (int& width : widths) width = width * room / (left + right);
   if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
   if (!high.isEmpty()) window_.resizeDocks(high, heights, Qt::Vertical);
+}
+
+void PanelDocks::leaveRoom() {
+  constexpr double share = 0.5;  // at most
+  QList<QDockWidget*> wide, high;
+  QList<int> widths, heights;
+  int left = 0, right = 0;
+  for (QDockWidget* d : docks_) {
+    if (!d->isVisible() || d->isFloating()) continue;
+    switch (window_.dockWidgetArea(d)) {
+      case Qt::LeftDockWidgetArea:
+        left = std::max(left, d->width());
+        wide << d, widths << d->width();
+        break;
+      case Qt::RightDockWidgetArea:
+        right = std::max(right, d->width());
+        wide << d, widths << d->width();
+        break;
+      default:
+        high << d, heights << d->height();
+    }
+  }
+  if (const int room = static_cast<int>(share * window_.width()); left + right > room) {
+    for (int& width : widths) width = width * room / (left + right);
+    window_.resizeDocks(wide, widths, Qt::Horizontal);
+  }
+  const int lowest = heights.isEmpty() ? 0 : *std::max_element(heights.begin(), heights.end());
+  const int highest = static_cast<int>(share * (window_.centralWidget()->height() + lowest));
+  if (lowest <= highest) return;
+  for (int& height : heights) height = std::min(height, highest);
+  window_.resizeDocks(high, heights, Qt::Vertical);
 }
 
 void PanelDocks::toggle(const QString& name) {

@@ -37,6 +37,8 @@ class PanelDocks : public QObject {
   void show(const QString& name);
   /// Puts the panels of all arrangements back where they were at first. What is in them stays.
   void reset();
+  /// Where the panels beside and below the drawing leave it less than half of the width or height, they shrink.
+  void leaveRoom();
   /// Remembers where the panels of this arrangement are.
   void save() const;
 

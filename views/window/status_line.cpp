@@ -129,12 +129,19 @@ void StatusLine::refreshJob() {
                                                 {QStringLiteral("compile/code"), tr("generating code")},
                                                 {QStringLiteral("compile/steer"), tr("planning kernels")},
                                                 {QStringLiteral("compile/edit"), tr("verifying a kernel")},
-                                                {QStringLiteral("compile/apply"), tr("putting kernels in place")}};
+                                                {QStringLiteral("compile/apply"), tr("putting kernels in place")},
+                                                {QStringLiteral("compile/usage"), tr("compiling kernels for a GPU")},
+                                                {QStringLiteral("captured/graphs"), tr("reading the capture")},
+                                                {QStringLiteral("library/load"), tr("loading operators")},
+                                                {QStringLiteral("model/captured"), tr("reading the model")},
+                                                {QStringLiteral("model/sideBySide"), tr("running side by side")},
+                                                {QStringLiteral("model/timeline"), tr("recording one run")},
+                                                {QStringLiteral("training/cut"), tr("cutting the training step")}};
   const QString method = engine_.methodOf(id);
   const bool isOpening = method == QLatin1String("model/open") && document_.isOpening();
-  jobLabel_->setText(isOpening             ? tr("reading %1").arg(document_.openingName())
-                     : progress_.isEmpty() ? words.value(method, method)
-                                           : progress_);
+  jobLabel_->setText(isOpening ? tr("reading %1").arg(document_.openingName())
+                     : progress_.isEmpty() || method == QLatin1String("model/timeline") ? words.value(method, method)
+                                                                                        : progress_);
 }
 
 /// Once for each engine that does not come up.

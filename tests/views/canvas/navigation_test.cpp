@@ -42,6 +42,9 @@ class NavigationTest : public test::WindowFixture {
     window_->resize(820, 560);
     QTRY_COMPARE(window_->width(), 820);
     QDockWidget* panel = window_->findChild<QDockWidget*>(QStringLiteral("inspector"));
+    QTest::qWait(50);
+    window_->resizeDocks({panel}, {400}, Qt::Horizontal);
+    QTest::qWait(50);
     const int before = panel->width();
     window_->canvas()->reveal(QStringLiteral("softmax_2"));
     QTest::qWait(50);

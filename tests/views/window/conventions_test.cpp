@@ -623,6 +623,49 @@ class ConventionsTest : public test::WindowFixture {
     }
   }
 
+  void aWindowThatIsMadeSmallerTakesOfItsPanelsToo() {
+    open();
+    for (const Arrangement arrangement : allArrangements) {
+      window_->resize(1440, 900);
+      window_->arrange(arrangement);
+      QTest::qWait(50);
+      window_->resize(1024, 700);
+      QTRY_VERIFY2(
+          window_->centralWidget()->width() >= 490,
+          qPrintable(
+              QStringLiteral("%1: %2").arg(PanelDocks::nameOf(arrangement)).arg(window_->centralWidget()->width())));
+      QTRY_VERIFY(window_->centralWidget()->height() >= 230);
+    }
+    // An arrangement that was left when the window was large.
+    window_->resize(1440, 900);
+    window_->arrange(Arrangement::Rewrite);
+    QTest::qWait(50);
+    window_->arrange(Arrangement::Explore);
+    window_->resize(1024, 700);
+    window_->arrange(Arrangement::Rewrite);
+    QTRY_VERIFY(window_->centralWidget()->width() >= 490);
+  }
+
+  void aFileOfRulesOpensAtTheRuleThatMatchesMost() {
+    open();
+    const QString path = folder_.filePath(QStringLiteral("several.py"));
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(
+        QByteArray(rulesText).replace("Attention", "Nowhere").replace("matmul, div, add, softmax, matmul", "cosh"));
+    file.write("\n\n");
+    file.write(rulesText);
+    file.close();
+    window_->openRules(path);
+    QTRY_COMPARE(document().currentRule(), QStringLiteral("Attention"));
+    QTRY_COMPARE(rule().name, QStringLiteral("Nowhere"));
+    // Only at first: who goes to another rule stays there.
+    document().setCurrentRule(QStringLiteral("Nowhere"));
+    document().readRulesAgain();
+    QTRY_VERIFY(document().rule(QStringLiteral("Attention"))->matched);
+    QCOMPARE(document().currentRule(), QStringLiteral("Nowhere"));
+  }
+
   void aScreenTooSmallIsFilled() {
     start();
     const QSize room = window_->screen()->availableSize();

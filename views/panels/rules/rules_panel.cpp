@@ -69,11 +69,8 @@ void RulesPanel::connectParts() {
   connect(matches_, &MatchesPanel::matchHovered, &context_, &PanelContext::nodesLit);
   connect(matches_, &MatchesPanel::whyNotAsked, this,
           [this] { Q_EMIT context_.actionAsked(QStringLiteral("whyNot")); });
-  connect(matches_, &MatchesPanel::ruleChosen, this, [this](const QString& name) {
-    const RuleInfo* rule = document_.rule(name);
-    if (rule && rule->line > 0) editor_->showLine(rule->line);  // imported rules have no line here
-    document_.setCurrentRule(name);
-  });
+  connect(matches_, &MatchesPanel::ruleChosen, this, &RulesPanel::choose);
+  connect(&document_, &Document::matchesChanged, this, &RulesPanel::chooseBest);
   connect(whyNot_, &WhyNotPanel::goThere, this, [this](const NearMissInfo& miss) {
     Q_EMIT context_.nodeAsked(miss.at);
     Q_EMIT context_.nodesLit(miss.map.values());
@@ -84,6 +81,23 @@ void RulesPanel::connectParts() {
       Q_EMIT context_.failed(tr("The rule was not changed"),
                              tr("its text has changed since; Explain looks at the new text"));
   });
+}
+
+void RulesPanel::choose(const QString& name) {
+  const RuleInfo* rule = document_.rule(name);
+  if (rule && rule->line > 0) editor_->showLine(rule->line);  // imported rules have no line here
+  document_.setCurrentRule(name);
+}
+
+void RulesPanel::chooseBest() {
+  const RuleInfo* now = document_.rule(document_.currentRule());
+  if (!wantsBest_ || !now || !now->matched) return;
+  wantsBest_ = false;
+  const RuleInfo* best = now;
+  if (now->matches.empty())
+    for (const RuleInfo& r : document_.rules())
+      if (r.matches.size() > best->matches.size()) best = &r;
+  if (best != now) choose(QString(best->name));
 }
 
 /// Once is enough: engines of one version know the same operators.

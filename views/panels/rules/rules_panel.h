@@ -22,12 +22,17 @@ class RulesPanel : public QSplitter {
 
   explicit RulesPanel(PanelContext& context);
   void showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
+  /// Once the rules of a file that was just opened are matched: goes to the one that matches most, if the first does
+  /// not match.
+  void showBest() { wantsBest_ = true; }
   /// Asks, in a dialog of `window`, how the selected nodes become a rule's pattern.
   void makeRuleFromSelection(QWidget* window);
 
  private:
   void connectParts();
   void askWords();
+  void choose(const QString& rule);
+  void chooseBest();
   void addRule(const QString& file, const QString& rule);
 
   PanelContext& context_;
@@ -36,7 +41,7 @@ class RulesPanel : public QSplitter {
   MatchesPanel* matches_;
   WhyNotPanel* whyNot_;
   QTabWidget* tabs_;
-  bool hasWords_ = false;
+  bool hasWords_ = false, wantsBest_ = false;
 };
 
 PanelDescription rulesPanel();
