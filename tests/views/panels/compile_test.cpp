@@ -396,6 +396,7 @@ class CompileTest : public test::WindowFixture {
     code()->keep()->click();
     QTRY_VERIFY2(code()->outcome().startsWith(QStringLiteral("Refused: it computes something else")),
                  qPrintable(code()->outcome()));
+    QVERIFY2(!code()->outcome().contains(QStringLiteral("kernels[")), qPrintable(code()->outcome()));
     // The first element that differs stands where it is stored.
     QCOMPARE(loops->annotation(loops->lineStoring(QStringLiteral("layer_norm"))),
              QStringLiteral("layer_norm[0,3,1] is 1.25; its operators compute 1.5"));
@@ -403,6 +404,7 @@ class CompileTest : public test::WindowFixture {
     loops->setText(QStringLiteral("loops 1\n  syntax error\n"));
     code()->keep()->click();
     QTRY_COMPARE(loops->annotation(1), QStringLiteral("expected an expression"));
+    QCOMPARE(code()->outcome(), QStringLiteral("Refused: line 2: expected an expression"));
     const QString right = generated + QStringLiteral("# by hand\n");
     loops->setText(right);
     code()->keep()->click();
@@ -413,6 +415,17 @@ class CompileTest : public test::WindowFixture {
     QCOMPARE(kernels()->wishes()->tree()->topLevelItemCount(), 1);
     compilation().undo();
     QTRY_COMPARE(loops->text(), generated);
+  }
+
+  void cppOfAKernelWhoseSizesVaryCannotBeEdited() {
+    openCompile();
+    choose("gelu_layer_norm");
+    QVERIFY(code()->editSource()->isEnabled());
+    code()->loops()->setText(QStringLiteral("loops 1\nsize s0 in 2..\ninput x: f32[s0]\n"));
+    Q_EMIT compilation().currentChanged();
+    QVERIFY(!code()->editSource()->isEnabled() && code()->editLoops()->isEnabled());
+    QVERIFY2(code()->editSource()->toolTip().contains(QStringLiteral("vary")),
+             qPrintable(code()->editSource()->toolTip()));
   }
 
   void whatIsBeingEditedIsNotThrownAway() {

@@ -2,6 +2,7 @@
 
 #include <QJsonArray>
 #include <QJsonDocument>
+#include <QRegularExpression>
 #include <utility>
 
 #include "views/document/document.h"
@@ -343,8 +344,13 @@ void Compilation::edit(const QString& kernel, const QString& part, const QJsonVa
           out.actual = at(verification, "actual").toString();
           const QStringList refused = strings(at(reply.result, "refused"));
           out.why = refused.isEmpty() ? at(verification, "why").toString() : refused.join(QLatin1Char('\n'));
-          out.what = out.element.isEmpty() ? tr("Refused: nothing has changed")
-                                           : tr("Refused: it computes something else; nothing has changed");
+          // Which entry of the plan's file it is about says nothing here: one kernel is edited at a time.
+          static const QRegularExpression entry(
+              QStringLiteral("^(the hand-edited kernel \\(kernels\\[\\d+\\]\\)|the plan's kernels\\[\\d+\\]): "));
+          out.why.remove(entry);
+          if (out.why.contains(QLatin1String("GRAFT_TRUST_SOURCES")))
+            out.why = tr("the engine compiles C++ that was edited only if it is started with GRAFT_TRUST_SOURCES=1");
+          out.what = out.element.isEmpty() ? tr("Refused") : tr("Refused: it computes something else");
         }
         done(out);
         Q_EMIT changed();

@@ -52,10 +52,10 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   python_ = new SourceView;
   pages_->addWidget(python_);
   editLoops_ = new QPushButton(tr("Edit"), this);
+  editLoops_->setAccessibleName(tr("Edit the loops"));
   editLoops_->setToolTip(tr("Write the loops otherwise; they stay only where they compute the same"));
   editSource_ = new QPushButton(tr("Edit"), this);
-  editSource_->setToolTip(
-      tr("Write the C++ otherwise. The engine compiles it only where GRAFT_TRUST_SOURCES=1 says that it may"));
+  editSource_->setAccessibleName(tr("Edit the C++"));
   keep_ = new QPushButton(tr("Verify and keep"), this);
   keep_->setToolTip(tr("Runs it beside the operators that it stands for; it becomes part of the plan if it is right"));
   discard_ = new QPushButton(tr("Discard"), this);
@@ -270,7 +270,14 @@ void CodePanel::showEditing() {
   const KernelInfo* k = compilation.isKnown() ? compilation.current() : nullptr;
   const bool mayEdit = k && k->isGenerated() && !k->isInPlace && !isEditing() && !compilation.isForGpu();
   editLoops_->setEnabled(mayEdit && !loops_->text().isEmpty());
-  editSource_->setEnabled(mayEdit && !texts_[Cpp]->text().isEmpty());
+  // As the engine has it: what is written by hand for one size would be wrong for another.
+  static const QRegularExpression size(QStringLiteral("^size \\w+ in "), QRegularExpression::MultilineOption);
+  const bool hasFixedSizes = !loops_->text().contains(size);
+  editSource_->setEnabled(mayEdit && hasFixedSizes && !texts_[Cpp]->text().isEmpty());
+  editSource_->setToolTip(
+      hasFixedSizes
+          ? tr("Write the C++ otherwise. The engine compiles it only if it is started with GRAFT_TRUST_SOURCES=1")
+          : tr("C++ can be edited only for fixed sizes, and those of this kernel vary. Its loops can be edited"));
   keep_->setVisible(isEditing());
   discard_->setVisible(isEditing());
   keep_->setEnabled(!compilation.isBusy());
@@ -297,16 +304,19 @@ void CodePanel::tell(const EditOutcome& outcome) {
     shown_.clear();
     return refresh();
   }
-  outcome_->showText(outcome.why.isEmpty() ? outcome.what : tr("%1: %2").arg(outcome.what, outcome.why));
+  // A message with a place goes on in lines that show it; here it stands below the line itself.
+  QString why = outcome.why.section(QLatin1Char('\n'), 0, 0);
+  static const QRegularExpression placed(QStringLiteral("(?:^|[: ])(\\d+):(\\d+): (.*)"));
   if (!outcome.element.isEmpty()) {
     const int line = text.lineStoring(outcome.output);
     text.annotate(line < 0 ? text.editor()->lines() - 1 : line,
                   tr("%1%2 is %3; its operators compute %4")
                       .arg(outcome.output, outcome.element, outcome.actual, outcome.expected));
-  } else if (const auto place = QRegularExpression(QStringLiteral("[: ](\\d+):(\\d+): (.*)")).match(outcome.why);
-             place.hasMatch()) {
+  } else if (const auto place = placed.match(why); place.hasMatch()) {
     text.annotate(std::max(0, place.captured(1).toInt() - 1), place.captured(3));
+    why = tr("line %1: %2").arg(place.captured(1), place.captured(3));
   }
+  outcome_->showText(why.isEmpty() ? outcome.what : tr("%1: %2").arg(outcome.what, why));
   showEditing();
 }
 
