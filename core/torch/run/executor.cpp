@@ -587,6 +587,16 @@ void renameDevice(Type& t, const std::string& from, const std::string& to) {
 
 }  // namespace
 
+/// A list or dict from a file of Python's does not say what it holds: then the graph says more.
+static Type asDeclared(Type seen, const Type& declared) {
+  if (declared.kind == Type::Kind::Optional) return asDeclared(std::move(seen), declared.element());
+  if (seen.kind == Type::Kind::Any) return declared;
+  if (seen.kind == declared.kind && seen.elements.size() == declared.elements.size())
+    for (size_t i = 0; i < seen.elements.size(); ++i)
+      seen.elements[i] = asDeclared(std::move(seen.elements[i]), declared.elements[i]);
+  return seen;
+}
+
 Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   RunOptions options;
   options.fixedShapes = false;
@@ -613,6 +623,9 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   const std::string home = homeDevice(graph), here = device->str();
   for (auto& [id, type] : seen)
     if (!home.empty()) renameDevice(type, here, home);
+  for (ValueId v : graph.inputs())
+    if (const auto at = seen.find(v); at != seen.end())
+      at->second = asDeclared(std::move(at->second), graph.value(v).type);
   for (auto& [id, type] : seen)
     // A None where the graph says optional tells less than the graph.
     if (type.kind != Type::Kind::None)

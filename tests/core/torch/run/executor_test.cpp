@@ -1,8 +1,11 @@
 #include "core/torch/executor.h"
 
+#include <ATen/ops/ones.h>
+
 #include "core/text/text.h"
 #include "core/torch/graph_in_dtype.h"
 #include "core/torch/semantics.h"
+#include "core/torch/values/values.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 
@@ -229,6 +232,21 @@ TEST_CASE("types seen in a run are written into the graph") {
   CHECK(toString(g.value(g.findValue("h")).type) == "f16[5,2]@cpu");
   CHECK(toString(g.value(g.findValue("indices")).type) == "i64[5]@cpu");
   CHECK(toString(g.value(g.findValue("x")).type) == "f16[2,5]@cpu");
+}
+
+TEST_CASE("a dict from Python's file, which does not say what it holds, leaves the graph's type") {
+  Graph g = graphOf(R"(graph g {
+    input %d : dict[str, tensor]
+    %x = prim.getitem(%d, "x") : tensor
+    %y = aten.relu.default(%x)
+    return %y
+  })");
+  c10::impl::GenericDict untyped(c10::AnyType::get(), c10::AnyType::get());
+  untyped.insert("x", at::ones({2}));
+  const TensorSet inputs = tensorSet({untyped});
+  REQUIRE_RESULT(recordTypes(g, inputs));
+  CHECK(toString(g.value(g.findValue("d")).type) == "dict[str, tensor]");
+  CHECK(toString(g.value(g.findValue("x")).type) == "f32[2]@cpu");
 }
 
 TEST_CASE("a tensor of one element that is given for a number is written down as the number") {
