@@ -188,7 +188,7 @@ class Record {
       if (parts->size() != 3 || (*parts)[0].text != tableFormat) return false;
       table_ = items((*parts)[1]);
       ranges = items((*parts)[2]);
-      if (!table_ || !ranges || ranges->empty()) return false;
+      if (!table_ || !ranges) return false;  // no ranges: those of an empty source, such as that of built-in classes
       for (const DebugItem& v : *table_)
         if (v.kind != DebugItem::Kind::Text) return false;
     }

@@ -6,8 +6,8 @@
 
 namespace graft {
 
-/// Whether the record is as PyTorch writes it: a table of texts, rising offsets from 0 on, and ranges within their
-/// texts. The record must have passed checkPickle.
+/// Whether the record is as PyTorch writes it: a table of texts, rising offsets from 0 on if there are any, and ranges
+/// within their texts. The record must have passed checkPickle.
 bool isSoundDebugRecord(std::string_view pickle);
 
 }  // namespace graft

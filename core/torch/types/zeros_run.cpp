@@ -62,14 +62,18 @@ ZerosRun runOnZeros(const Operator& op, const torch::jit::Operator& operation,
     why = shortMessage(e);
     return ZerosRun::Refused;
   }
-  for (c10::IValue& v : stack) {
-    if (v.isTensor()) {
-      v = onMeta(v.toTensor());
-    } else if (v.isTensorList()) {
-      c10::List<at::Tensor> list;
-      for (const at::Tensor& t : v.toTensorVector()) list.push_back(onMeta(t));
-      v = std::move(list);
+  try {
+    for (c10::IValue& v : stack) {
+      if (v.isTensor()) {
+        v = onMeta(v.toTensor());
+      } else if (v.isTensorList()) {
+        c10::List<at::Tensor> list;
+        for (const at::Tensor& t : v.toTensorVector()) list.push_back(onMeta(t));
+        v = std::move(list);
+      }
     }
+  } catch (const std::exception&) {  // quantized and sparse tensors, which the meta device does not have
+    return ZerosRun::None;
   }
   results = std::move(stack);
   return ZerosRun::Done;
