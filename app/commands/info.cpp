@@ -12,6 +12,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/info.h"
 #include "core/base/words.h"
+#include "core/ir/calls/default_values.h"
 #include "core/ir/used_symbols.h"
 #include "core/text/text.h"
 
@@ -70,8 +71,11 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
   const Graph& g = m.graph;
   console.print(fmt::format("{}  {} {}, {}", console.bold(g.name.empty() ? path : g.name), m.format->name, path,
                             bytesText(m.fileBytes)));
-  for (ValueId v : g.inputs())
-    console.print(fmt::format("  input   {} : {}", g.value(v).name, toString(g.value(v).type)));
+  for (ValueId v : g.inputs()) {
+    const Argument* byDefault = findDefault(g, v);
+    console.print(fmt::format("  input   {} : {}{}", g.value(v).name, toString(g.value(v).type),
+                              byDefault ? " = " + toText(*byDefault, g) : ""));
+  }
   for (const Symbol& s : usedSymbols(g)) console.print(fmt::format("  size    {} in {}", s.name, rangeText(s)));
   for (const Argument& r : g.returns()) {
     std::string type;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "core/ir/calls/default_values.h"
 #include "core/ir/size_expression.h"
 
 namespace graft {
@@ -83,9 +84,12 @@ class Verifier {
         arguments.children[0].children.size() + arguments.children[1].children.size() != g_.calling->names.size())
       return broken("its arguments are no tuple and no dict of the names that it gives them");
     std::vector<ValueId> given;
+    bool areLiterals = true;
     arguments.forEachLeaf([&](const TreeSpec& leaf) {
       if (leaf.leaf.isValue()) given.push_back(leaf.leaf.valueId());
+      if (const Argument* value = findDefault(leaf)) areLiterals = areLiterals && !value->holdsValue();
     });
+    if (!areLiterals) return broken("the default of an argument is no literal");
     for (ValueId v : g_.inputs())
       if (std::count(given.begin(), given.end(), v) != 1)
         return broken(fmt::format("its arguments do not name the input {} once", g_.value(v).name));

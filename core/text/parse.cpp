@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "core/base/text_position.h"
+#include "core/ir/calls/default_values.h"
 #include "core/ir/verify.h"
 #include "core/text/text.h"
 
@@ -186,7 +187,15 @@ class Parser {
   bool tree(TreeSpec& out, int depth) {
     if (depth > deepest) return fail("a tree is nested too deep");
     if (eat("*")) return true;
-    if (!eat("tree(")) return argument(out.leaf, depth);
+    if (!eat("tree(")) {
+      if (!argument(out.leaf, depth)) return false;
+      if (!eat("=")) return true;
+      Argument value;
+      if (!argument(value, depth)) return false;
+      if (value.holdsValue()) return fail("a default is a literal");
+      setDefault(out, std::move(value));
+      return true;
+    }
     if (!quotedString(out.type) || !expect(",") || !quotedString(out.context)) return false;
     if (out.type.empty()) return fail("a tree needs a type");
     while (eat(","))

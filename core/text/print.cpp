@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "core/ir/calls/default_values.h"
 #include "core/ir/used_symbols.h"
 #include "core/text/literals.h"
 #include "core/text/text.h"
@@ -124,7 +125,9 @@ std::string names(const std::vector<std::string>& all) {
 }
 
 std::string treeText(const TreeSpec& t, const Graph& g, bool isResult) {
-  if (t.isLeaf()) return isResult ? "*" : toText(t.leaf, g);
+  if (t.isLeaf() && isResult) return "*";
+  if (const Argument* value = findDefault(t)) return toText(t.leaf, g) + "=" + toText(*value, g);
+  if (t.isLeaf()) return toText(t.leaf, g);
   std::string out = fmt::format("tree({}, {}", quoted(t.type), quoted(t.context));
   for (const TreeSpec& c : t.children) out += ", " + treeText(c, g, isResult);
   return out + ")";

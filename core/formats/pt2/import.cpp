@@ -12,6 +12,7 @@
 #include "core/formats/pt2/format.h"
 #include "core/formats/pt2_schema.h"
 #include "core/formats/reader.h"
+#include "core/text/text.h"
 #include "core/torch/values/mapped_tensor.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -296,6 +297,7 @@ class ExportImporter {
     if (target == "torch.ops.higher_order.cond") return conditional(n, block);
     if (target == "torch.ops.higher_order.while_loop") return loop(n, block);
     if (target == "torch.ops.higher_order.wrap_with_set_grad_enabled") return inlined(n, block, 2);
+    if (target == "torch.ops.higher_order.wrap_with_autocast") return withoutCasts(n, block);
     const Call call = callOf(n);
     const NodeId made = build_.add(block, call);
     bind(n, made, block, call);
@@ -474,6 +476,19 @@ class ExportImporter {
       else if (kind == "as_tensors")
         for (JsonValue item : what) take(item);
     }
+  }
+
+  // wrap_with_autocast(device, dtype, enabled, cache_enabled, graph, operands...): models switch autocast off around
+  // what needs its precision, which changes nothing where it is not on.
+  void withoutCasts(JsonValue n, BlockId block) {
+    const std::vector<JsonValue> in = n.at("inputs").elements();
+    const auto literal = [&](size_t i) { return i < in.size() ? argument(in[i].at("arg")) : Argument(); };
+    if (literal(2) != Argument(false))
+      throw ProgramRefusal{fmt::format(
+          "it computes a part under torch.autocast({}, {}), and the file does not hold the casts: export it "
+          "without autocast, and let Graft cast it (--dtype)",
+          toText(literal(0), g_), toText(literal(1), g_))};
+    inlined(n, block, 5);
   }
 
   void outputs(JsonValue module, JsonValue graph) {

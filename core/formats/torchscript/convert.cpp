@@ -7,8 +7,10 @@
 
 #include <charconv>
 
+#include "core/formats/calling.h"
 #include "core/formats/graph_builder.h"
 #include "core/formats/torchscript/writer.h"
+#include "core/ir/calls/default_values.h"
 #include "core/ir/normal_form.h"
 #include "core/torch/normal/imported_graph.h"
 #include "core/torch/values/operators.h"
@@ -51,17 +53,6 @@ std::optional<SourceLocation> usersTracedLine(std::string_view stack) {
     return out;
   }
   return std::nullopt;
-}
-
-/// Why the walk cannot follow a method of that value.
-std::string whyNoCall(const jit::Value& self, const std::string& method) {
-  const auto type = self.type()->cast<c10::ClassType>();
-  if (self.node()->kind() != jit::prim::CreateObject || !type || !type->name())
-    return fmt::format("it calls {} of an object that is chosen while running", method);
-  return fmt::format(
-      "it makes objects of its own class {} while it runs (as torchvision's detection models do), and Graft follows "
-      "modules alone: save the part of the model that takes and returns tensors, e.g. model.backbone",
-      demangle(type->name()->qualifiedName()));
 }
 
 SourceLocation locationOf(const jit::SourceRange& range) {
@@ -116,6 +107,17 @@ Status TorchScriptConverter::convert(const std::string& method) {
       inputs.push_back(Bound::of(made));
       noteName(inputs.back(), in);
     }
+    const auto& declared = function->getSchema().arguments();
+    CallingConvention calling;
+    std::vector<Argument> given(g_.inputs().begin(), g_.inputs().end());
+    calling.arguments = positional(given);
+    for (size_t i = 0; i < given.size() && i + 1 < declared.size(); ++i) {
+      const c10::Argument& a = declared[i + 1];
+      calling.names.push_back(a.name());
+      if (auto value = a.default_value() ? toArgument(*a.default_value(), a.type().get()) : std::nullopt)
+        setDefault(calling.arguments.children[0].children[i], std::move(*value));
+    }
+    if (calling.names.size() == given.size() && hasDefaults(calling.arguments)) setCalling(g_, std::move(calling));
     std::vector<Argument> returns;
     for (const Bound& b : call(*function, std::move(inputs))) returns.push_back(argument(b, nullptr));
     if (metadata_ && !metadata_->result.empty() && returns.size() == 1 && returns[0].isValue())
@@ -195,7 +197,17 @@ ModuleCallId TorchScriptConverter::enter(const Bound& self, const std::string& m
 void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   const Bound self = bound(n->input(0), env);
   const std::string& name = n->s(jit::attr::name);
-  if (self.kind != Bound::Kind::Object) throw Refusal{whyNoCall(*n->input(0), name)};
+  if (self.kind != Bound::Kind::Object && self.kind != Bound::Kind::Instance)
+    throw Refusal{fmt::format("it calls {} of an object that is chosen while running", name)};
+  if (self.kind == Bound::Kind::Instance) {
+    jit::Function* method = self.instance->type->findMethod(name);
+    if (!method) throw Refusal{fmt::format("its class {} has no method {}", self.instance->type->repr_str(), name)};
+    std::vector<Bound> inputs;
+    for (const jit::Value* in : n->inputs()) inputs.push_back(unused(in, env));
+    std::vector<Bound> results = call(*method, std::move(inputs));
+    for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
+    return;
+  }
   // The model asks whether a CUDA graph stands in for it (kernels/runner/runner.cpp). "No" leads to the branch that
   // computes.
   if (const auto& of = self.object->type()->name();
@@ -269,6 +281,7 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
       return;
     }
     case jit::prim::CallMethod:
+      if (instances(n, env)) return;
       return callMethod(n, env);
     case jit::prim::CallFunction: {
       const Bound f = bound(n->input(0), env);
@@ -279,6 +292,21 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
       for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
       return;
     }
+    // What torch.jit.fork starts is done where it is started: a thread of its own may begin there, too.
+    case jit::prim::fork: {
+      const std::shared_ptr<jit::Graph>& started = n->g(jit::attr::Subgraph);
+      Env inside;
+      for (size_t i = 0; i < n->inputs().size(); ++i) inside[started->inputs()[i]] = unused(n->input(i), env);
+      run(started->block(), inside);
+      if (started->outputs().size() != 1) throw Refusal{"it forks a function with several results"};
+      env[n->output()] = unused(started->outputs()[0], inside);
+      return;
+    }
+    case jit::aten::wait: {
+      Bound result = unused(n->input(), env);
+      env[n->output()] = std::move(result);
+      return;
+    }
     case jit::prim::If:
       return branch(n, env);
     case jit::prim::Loop:
@@ -286,7 +314,8 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
     default:
       break;
   }
-  if (attributes(n, env) || containers(n, env) || scalarArithmetic(n, env) || identities(n, env) || foldScalars(n, env))
+  if (instances(n, env) || attributes(n, env) || containers(n, env) || scalarArithmetic(n, env) || identities(n, env) ||
+      foldScalars(n, env))
     return;
   generic(n, env);
 }

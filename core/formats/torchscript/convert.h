@@ -21,13 +21,15 @@
 namespace graft {
 
 struct Container;
+struct Instance;
 
 /// What a TorchScript value is known to be.
 struct Bound {
-  enum class Kind : uint8_t { Argument, Object, Container, Shape, Function, Tensor } kind = Kind::Argument;
+  enum class Kind : uint8_t { Argument, Object, Instance, Container, Shape, Function, Tensor } kind = Kind::Argument;
   bool scalarTensor = false;  ///< `argument` is a number that TorchScript holds in a 0-dim tensor
   Argument argument;
-  c10::intrusive_ptr<c10::ivalue::Object> object;  ///< Object: a module or another class's instance
+  c10::intrusive_ptr<c10::ivalue::Object> object;  ///< Object: a module or another class's instance in the file
+  std::shared_ptr<Instance> instance;              ///< Instance
   std::string path;                          ///< Object, Tensor: where the model keeps it; of a scalarTensor its name
   std::shared_ptr<Container> container;      ///< Container
   ValueId shapeOf;                           ///< Shape: x.size(), of which no dimension was read yet
@@ -51,6 +53,14 @@ struct Container {
   std::vector<Bound> items;
   BlockId where;  ///< the block that made it: the walk may change it only there
   ValueId value;  ///< what stands for it in the graph, once it had to become a value
+};
+
+/// An object of a TorchScript class that the code makes while it runs. It exists only during the walk, and all values
+/// that refer to it share it.
+struct Instance {
+  c10::ClassTypePtr type;
+  BlockId where;  ///< the block that made it: the walk may change it only there
+  std::unordered_map<std::string, Bound> attributes;
 };
 
 class TorchScriptConverter {
@@ -112,6 +122,7 @@ class TorchScriptConverter {
   // convert_attributes.cpp
   bool attributes(const torch::jit::Node*, Env&);
   void getAttribute(const torch::jit::Node*, Env&);
+  bool instances(const torch::jit::Node*, Env&);
   bool isItself(const torch::jit::Value*, const std::string& path, Env&);
   bool identities(const torch::jit::Node*, Env&);
   // convert_containers.cpp

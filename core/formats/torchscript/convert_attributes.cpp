@@ -24,6 +24,13 @@ std::string attributePath(const std::string& module, const std::string& attribut
   return module.empty() ? attribute : module + "." + attribute;
 }
 
+/// torch.no_grad() and the like, which change no number. A model that is traced loses them, too.
+bool isWithoutEffect(const c10::ClassType& type) {
+  const std::string name = type.name() ? demangle(type.name()->qualifiedName()) : "";
+  return name == "torch.autograd.grad_mode.no_grad" || name == "torch.autograd.grad_mode.enable_grad" ||
+         name == "torch.autograd.grad_mode.inference_mode" || name == "torch.autograd.profiler.record_function";
+}
+
 /// Whether the operator writes into its first argument and gives it back: `add_(Tensor(a!) self, ...) -> Tensor(a!)`.
 bool givesBackFirst(const jit::Node* n) {
   const auto* schema = n->maybeSchema();
@@ -42,6 +49,73 @@ bool TorchScriptConverter::isItself(const jit::Value* v, const std::string& path
   if (read->kind() != jit::prim::GetAttr || attributes_.contains(path)) return false;
   const Bound self = bound(read->input(), env);
   return self.kind == Bound::Kind::Object && attributePath(self.path, read->s(jit::attr::name)) == path;
+}
+
+/// Objects that the code makes while it runs: what is set is what is read.
+bool TorchScriptConverter::instances(const jit::Node* n, Env& env) {
+  if (n->kind() == jit::prim::CreateObject) {
+    Bound made;
+    made.kind = Bound::Kind::Instance;
+    made.instance = std::make_shared<Instance>();
+    made.instance->type = n->output()->type()->expect<c10::ClassType>();
+    made.instance->where = block_;
+    env[n->output()] = std::move(made);
+    return true;
+  }
+  if (n->inputs().empty()) return false;
+  const auto it = env.find(n->input(0));
+  if (it == env.end() || it->second.kind != Bound::Kind::Instance) return false;
+  const std::shared_ptr<Instance> self = it->second.instance;
+  const auto className = [&] { return self->type->name() ? demangle(self->type->name()->qualifiedName()) : ""; };
+  switch (n->kind()) {
+    case jit::prim::SetAttr:
+      if (block_ != self->where)
+        throw Refusal{fmt::format("it writes the attribute {} of an object of its own class {} inside of control flow",
+                                  n->s(jit::attr::name), className())};
+      self->attributes[n->s(jit::attr::name)] = unused(n->input(1), env);
+      return true;
+    case jit::prim::GetAttr: {
+      const std::string& name = n->s(jit::attr::name);
+      if (const auto known = self->attributes.find(name); known != self->attributes.end()) {
+        Bound value = known->second;
+        env[n->output()] = std::move(value);
+      } else if (const auto constant = self->type->findConstant(name)) {
+        env[n->output()] = fromIValue(*constant, name, true, true);
+      } else {
+        throw Refusal{
+            fmt::format("it reads {} of an object of its own class {}, which nobody has set", name, className())};
+      }
+      return true;
+    }
+    case jit::prim::CallMethod:
+      if (!isWithoutEffect(*self->type)) return false;
+      env[n->output()] = Bound::of(Argument());
+      return true;
+    case jit::prim::Enter:
+    case jit::prim::Exit: {
+      std::vector<Bound> results{Bound::of(Argument())};
+      if (className() == "torch.amp.autocast_mode.autocast") {
+        // TorchScript's executor knows the class, and casts what its code does not.
+        const auto enabled = self->attributes.find("_enabled");
+        if (enabled == self->attributes.end() || enabled->second.kind != Bound::Kind::Argument ||
+            enabled->second.argument != Argument(false))
+          throw Refusal{
+              "it computes a part under torch.autocast, and the file does not hold the casts: script it without "
+              "autocast, and let Graft cast it (--dtype)"};
+      } else if (!isWithoutEffect(*self->type)) {
+        const char* name = n->kind() == jit::prim::Enter ? "__enter__" : "__exit__";
+        jit::Function* method = self->type->findMethod(name);
+        if (!method) throw Refusal{fmt::format("its class {} has no method {}", className(), name)};
+        std::vector<Bound> inputs(method->num_inputs(), Bound::of(Argument()));  // no exception
+        inputs[0] = it->second;
+        results = call(*method, std::move(inputs));
+      }
+      env[n->output()] = std::move(results.at(0));
+      return true;
+    }
+    default:
+      return false;
+  }
 }
 
 bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {

@@ -129,7 +129,6 @@ Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& 
     return b;
   }
   auto literal = toArgument(v);
-  // Packed weights and other C++ classes: the graph shows and keeps them; running the model refuses them.
   if (!literal)
     return Bound::of(
         g_.addOutput(appendUnknown("prim.GetAttr", {Argument(path)}, nullptr), "attribute", graftType(*v.type())));
@@ -162,8 +161,19 @@ Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
       return Argument::dict(std::move(pairs));
     }
     case Bound::Kind::Object:
+      // Packed weights and other C++ classes: the graph shows and keeps them; running the model refuses them.
+      if (const auto& name = b.object->type()->name();
+          name && name->qualifiedName().starts_with("__torch__.torch.classes."))
+        return Argument(g_.addOutput(appendUnknown("prim.GetAttr", {Argument(b.path)}, nullptr), "attribute",
+                                     graftType(*b.object->type())));
       throw Refusal{
           fmt::format("it passes the object {} around as a value", b.path.empty() ? std::string("self") : b.path)};
+    case Bound::Kind::Instance:
+      throw Refusal{
+          fmt::format("it keeps an object of its own class {} where Graft cannot follow it: in a branch, in a loop, in "
+                      "what the model returns or in a list that grows. Save the part of the model that takes and "
+                      "returns tensors, e.g. model.backbone",
+                      b.instance->type->name() ? demangle(b.instance->type->name()->qualifiedName()) : "")};
     case Bound::Kind::Function:
       throw Refusal{"it passes a function around as a value"};
   }
@@ -196,8 +206,9 @@ void TorchScriptConverter::materialiseWritten(const jit::Block* block, Env& env,
       const auto it = env.find(n->input(i));
       if (it == env.end() || it->second.kind != Bound::Kind::Container) continue;
       // A called function may change its arguments. A list of modules cannot become a value.
-      const bool objects = std::any_of(it->second.container->items.begin(), it->second.container->items.end(),
-                                       [](const Bound& b) { return b.kind == Bound::Kind::Object; });
+      const bool objects =
+          std::any_of(it->second.container->items.begin(), it->second.container->items.end(),
+                      [](const Bound& b) { return b.kind == Bound::Kind::Object || b.kind == Bound::Kind::Instance; });
       if (!objects && it->second.container->kind != Container::Kind::Tuple)
         materialise(*it->second.container, n->input(i), user);
     }

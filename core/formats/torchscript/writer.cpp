@@ -9,6 +9,7 @@
 #include <charconv>
 
 #include "core/formats/torchscript/convert.h"
+#include "core/torch/values/call_arguments.h"
 #include "core/torch/values/values.h"
 
 namespace graft {
@@ -54,14 +55,28 @@ void TorchScriptWriter::beginMethod(const std::string& path) {
   at_.modules[path] = self;
 }
 
-void TorchScriptWriter::endMethod(const std::string& name, const std::vector<JitValue*>& results) {
+jit::Function* TorchScriptWriter::endMethod(const std::string& name, const std::vector<JitValue*>& results) {
   range_.reset();
   at_.graph->registerOutput(results.size() == 1 ? results[0]
                             : results.empty()   ? constant(c10::IValue())
                                                 : append(at_.graph->createTuple(results))->output());
   at_.graph->lint();
   const auto type = modules_.at(at_.path).type();
-  type->addMethod(unit_->create_function(c10::QualifiedName(*type->name(), name), at_.graph));
+  jit::Function* made = unit_->create_function(c10::QualifiedName(*type->name(), name), at_.graph);
+  type->addMethod(made);
+  return made;
+}
+
+// What callers may leave out of the model's arguments.
+void TorchScriptWriter::declareDefaults(jit::Function& forward) const {
+  const c10::FunctionSchema& schema = forward.getSchema();
+  std::vector<c10::Argument> arguments = schema.arguments();
+  for (size_t i = 0; i < g_.inputs().size(); ++i) {
+    c10::Argument& a = arguments[i + 1];
+    if (auto value = findDefaultValue(g_, g_.inputs()[i]))
+      a = c10::Argument(a.name(), a.type(), a.N(), std::move(*value));
+  }
+  forward.setSchema(c10::FunctionSchema(schema.name(), schema.overload_name(), std::move(arguments), schema.returns()));
 }
 
 void TorchScriptWriter::writeItems(const std::vector<CallSegments::Item>& items, const CallSegments& cut) {
@@ -141,13 +156,14 @@ Result<jit::Module> TorchScriptWriter::module() {
     placeWeights();
     jit::Module root = buildModule("");
     placeWritten();
+    beginMethod("");
+    // Callers name the inputs, so these have the first choice of names.
+    for (ValueId id : g_.inputs()) bind(id, at_.graph->addInput());
     // The printed code reads attributes into variables of their names.
     for (const auto& [path, names] : children_) taken_.insert(names.begin(), names.end());
     for (const auto& [path, entries] : attributes_)
       for (const auto& [name, id] : entries) taken_.insert(name);
     const CallSegments cut(g_, [this](ValueId w, const std::string& path) { return holds(w, path); });
-    beginMethod("");
-    for (ValueId id : g_.inputs()) bind(id, at_.graph->addInput());
     jit::Node* branch = capture_ ? beginCapture(root) : nullptr;
     for (uint32_t w : setWeights_) weight(ValueId(w));
     writeItems(cut.items(g_.root()), cut);
@@ -155,7 +171,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     std::vector<JitValue*> returns;
     for (const Argument& a : g_.returns()) returns.push_back(argument(a, nullptr));
     if (branch) returns = {endCapture(branch, returns)};
-    endMethod("forward", returns);
+    declareDefaults(*endMethod("forward", returns));
     if (g_.returns().size() == 1 && g_.returns()[0].isValue())
       metadata_.result = g_.value(g_.returns()[0].valueId()).name;
     std::map<std::string, std::string> types;

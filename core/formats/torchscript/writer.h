@@ -67,7 +67,8 @@ class TorchScriptWriter {
 
   // writer.cpp: one method for each call of a module
   void beginMethod(const std::string& path);
-  void endMethod(const std::string& name, const std::vector<JitValue*>& results);
+  torch::jit::Function* endMethod(const std::string& name, const std::vector<JitValue*>& results);
+  void declareDefaults(torch::jit::Function& forward) const;
   void writeItems(const std::vector<CallSegments::Item>&, const CallSegments&);
   void writeCall(const CallSegments::Segment&, const CallSegments&);
   void takeSource(const Node&);

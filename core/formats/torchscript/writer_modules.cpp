@@ -152,7 +152,10 @@ void TorchScriptWriter::placeWritten() {
     } else {
       Type type = n.args[1].isValue() ? g_.value(n.args[1].valueId()).type : Type::any();
       if (!type.isTensor())
-        throw Refusal(fmt::format("it sets the attribute {}, which is no tensor: its first value is not known", *path));
+        throw Refusal(fmt::format(
+            "it sets the attribute {}, which is no tensor: its first value is not known. Save a part of the "
+            "model that sets none, e.g. model.backbone",
+            *path));
       while (here->second.type()->findAttributeSlot(place.attribute)) place.attribute += '_';
       const auto dtype = type.tensorInfo.dtype.value_or(DType::Float32);
       here->second.register_buffer(place.attribute, at::empty({0}, torchDType(dtype)));

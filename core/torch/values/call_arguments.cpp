@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/ir/calls/default_values.h"
 #include "core/text/text.h"
 #include "core/torch/values/values.h"
 
@@ -101,7 +102,7 @@ class Binder {
       values[i] = &value;
     }
     for (size_t i = 0; i < values.size(); ++i)
-      if (values[i] ? !match(*arguments_[i], *values[i], names_[i]) : !isFixed(*arguments_[i], names_[i]))
+      if (values[i] ? !match(*arguments_[i], *values[i], names_[i]) : !mayMiss(*arguments_[i], names_[i]))
         return std::nullopt;
     std::vector<c10::IValue> out;
     for (ValueId v : g_.inputs()) out.push_back(given_.at(v.index));
@@ -124,11 +125,16 @@ class Binder {
     return false;
   }
 
-  /// What was exported as literals may be left out.
-  bool isFixed(const TreeSpec& argument, const std::string& name) {
-    bool fixed = true;
-    argument.forEachLeaf([&](const TreeSpec& t) { fixed = fixed && !t.leaf.isValue(); });
-    return fixed || wrong(fmt::format("its argument {} is missing", name));
+  /// What was exported as literals and what has defaults may be left out.
+  bool mayMiss(const TreeSpec& argument, const std::string& name) {
+    bool may = true;
+    argument.forEachLeaf([&](const TreeSpec& t) {
+      if (!t.leaf.isValue()) return;
+      auto value = findDefaultValue(g_, t.leaf.valueId());
+      may = may && value;
+      if (value) given_[t.leaf.valueId().index] = std::move(*value);
+    });
+    return may || wrong(fmt::format("its argument {} is missing", name));
   }
 
   bool match(const TreeSpec& wanted, const c10::IValue& v, const std::string& where) {
@@ -174,7 +180,8 @@ class Binder {
     if (t.isLeaf()) {
       Type type = g_.value(t.leaf.valueId()).type;
       type.tensorInfo.device.clear();
-      return toString(type);
+      const Argument* value = findDefault(t);
+      return toString(type) + (value ? "=" + toText(*value, g_) : "");
     }
     const std::vector<Argument> keys = t.keys();
     std::string out;
@@ -201,6 +208,13 @@ c10::IValue asNumber(c10::IValue v, const Type& wanted) {
   if (!isNumber || !v.isTensor()) return v;
   auto number = fit(v, *torchType(plain));
   return number ? std::move(*number) : v;
+}
+
+std::optional<c10::IValue> findDefaultValue(const Graph& g, ValueId input) {
+  const Argument* literal = findDefault(g, input);
+  if (!literal) return std::nullopt;
+  auto value = toIValue(*literal, torchType(g.value(input).type).get());
+  return value ? std::optional(std::move(*value)) : std::nullopt;
 }
 
 Result<std::optional<TensorSet>> boundInputs(const Graph& g, const c10::IValue& v) {

@@ -21,4 +21,7 @@ Result<std::optional<TensorSet>> boundInputs(const Graph&, const c10::IValue&);
 /// Of a tensor with one element the number, where the model takes a number; any other value as it is.
 c10::IValue asNumber(c10::IValue, const Type& wanted);
 
+/// What the input is where a caller leaves it out, as its type wants it; nothing where callers have to give it.
+std::optional<c10::IValue> findDefaultValue(const Graph&, ValueId input);
+
 }  // namespace graft

@@ -156,7 +156,10 @@ Result<std::vector<std::string_view>> byInput(const Graph& g, const std::vector<
   }
   const size_t open = static_cast<size_t>(std::count(isNamed.begin(), isNamed.end(), false));
   const bool anyNamed = open < out.size();
-  if (!specs.empty() && (inOrder.size() > open || (!anyNamed && inOrder.size() < open)))
+  const auto mustGive = [&](size_t i) { return !isNamed[i] && !findDefaultValue(g, g.inputs()[i]); };
+  size_t needed = out.size();  // of those in order
+  while (needed > 0 && !mustGive(needed - 1)) --needed;
+  if (!specs.empty() && (inOrder.size() > open || (!anyNamed && inOrder.size() < needed)))
     return badInput(
         fmt::format("{} input specification{} for a model that takes {}: {}. NAME=SPEC is that of one input",
                     specs.size(), specs.size() == 1 ? "" : "s", out.size(), fmt::join(names, ", ")));
@@ -171,6 +174,9 @@ Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spe
   const Value& input = g.value(g.inputs()[index]);
   Type type = input.type;
   std::string_view rest = spec;
+  if (spec.empty())
+    if (auto value = findDefaultValue(g, input.id)) return std::move(*value);
+  if (spec == "None" && type.kind == Type::Kind::Optional) return c10::IValue();
   if (const auto number = spec.empty() ? std::nullopt : parseNumber(spec)) {
     auto fits = fitting(*number, type);
     if (!fits) return badInput(fmt::format("input {} '{}' is {}, not {}", index, input.name, toString(type), spec));

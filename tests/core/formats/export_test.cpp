@@ -1,13 +1,18 @@
 
+#include <ATen/ops/ones.h>
+
 #include <cstdlib>
 #include <filesystem>
 
 #include "core/formats/export.h"
+#include "core/formats/model.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
+#include "core/torch/values/weight.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
+#include "tests/support/torch_semantics.h"
 
 using namespace graft;
 using test::graphOf;
@@ -99,6 +104,43 @@ TEST_CASE("control flow is exported as blocks") {
     }
     return %if
   })"));
+}
+
+TEST_CASE("the arguments of a written model keep their names and defaults") {
+  // %n has the name of a module whose weight the code reads.
+  const std::string text = R"(graph Called {
+  weight %n_weight "n.weight" : f32[2]
+  input %x : f32[2]
+  input %n : float
+  input %flag : bool
+  input %sizes : list[int]
+  input %mask : optional[tensor]
+  arguments ["x", "n", "flag", "sizes", "mask"] tree("builtins.tuple", "null", tree("builtins.tuple", "null", %x, %n=2.5, %flag=True, %sizes=[2], %mask=None), tree("builtins.dict", "[]"))
+  %a = aten.mul.Tensor(%x, %n) : f32[2]
+  %b = aten.add.Tensor(%a, %n_weight) : f32[2]
+  %c = aten.view.default(%b, %sizes) : f32[2]
+  return %c
+}
+)";
+  Graph g = graphOf(text);
+  g.mutableWeight(g.weights()[0]).data = std::make_shared<TensorWeight>(at::ones({2}));
+  test::TempDir dir;
+  REQUIRE_RESULT(exportModel(g, dir / "m.pt"));
+  test::writeFile(dir / "run.py", R"(
+import sys, torch
+m = torch.jit.load(sys.argv[1] + "/m.pt")
+declared = [(a.name, a.default_value) for a in m.forward.schema.arguments[1:]]
+assert declared == [("x", None), ("n", 2.5), ("flag", True), ("sizes", [2]), ("mask", None)], declared
+x, w = torch.ones(2), m.n.weight
+assert torch.equal(m(x), x * 2.5 + w) and torch.equal(m(x=x, n=3.0, mask=x), x * 3 + w)
+)");
+  const std::string command =
+      GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "run.py").string() + " " + dir.path().string();
+  REQUIRE(std::system(command.c_str()) == 0);
+  auto again = importModel(dir / "m.pt", test::torchSemantics());
+  REQUIRE_RESULT(again);
+  CHECK(callingText(again->graph) == callingText(g));
+  CHECK(again->graph.value(again->graph.inputs()[1]).name == "n");
 }
 
 TEST_CASE("an export to a place that cannot be written leaves nothing behind") {

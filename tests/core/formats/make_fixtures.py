@@ -278,6 +278,9 @@ def models():
     torch.jit.trace(InPlace().eval(), torch.randn(1, 3, 8, 8)).save(OUT / "inplace.pt")
     torch.jit.script(Scripted().eval()).save(OUT / "scripted.pt")
     torch.export.save(torch.export.export(Pair(), (torch.randn(3, 4),)), OUT / "pair.pt2")
+    quantized()
+    called()
+    autocast()
 
     library = torch.library.Library("fixture_ops", "DEF")
     library.define("fancy(Tensor x, int n) -> (Tensor, Tensor)")
@@ -289,6 +292,114 @@ def models():
             return a + b
 
     torch.jit.script(Custom()).save(OUT / "custom.pt")
+
+
+@torch.jit.script
+class Boxes:
+    """A TorchScript class, which code makes objects of while it runs."""
+
+    def __init__(self, corners: torch.Tensor, names: List[str]):
+        self.corners = corners
+        self.names = names
+        self.count = 0
+
+    def widths(self) -> torch.Tensor:
+        self.count += 1
+        return self.corners[:, 1] - self.corners[:, 0]
+
+
+class Objects(torch.nn.Module):
+    """Objects of a class of its own, inside of torch.no_grad() and of a list, and one that a branch reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.fc = torch.nn.Linear(4, 2)
+
+    def forward(self, x):
+        with torch.no_grad():
+            boxes = Boxes(self.fc(x), ["a", "b"])
+        both = [boxes, Boxes(x[:, :2], [])]
+        y = boxes.widths() + both[1].widths()
+        if bool(y.sum() > 0):
+            y = y + boxes.corners[:, 1]
+        return y * len(boxes.names) + both[0].corners[:, 0]
+
+
+class Changed(torch.nn.Module):
+    def forward(self, x):
+        boxes = Boxes(x, ["a"])
+        if bool(x.sum() > 0):
+            boxes.corners = x + 1
+        return boxes.widths()
+
+
+class Forked(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+    def forward(self, x):
+        started = torch.jit.fork(self.a, x)
+        y = self.b(x).relu()
+        return torch.jit.wait(started) - y
+
+
+class Autocast(torch.nn.Module):
+    def __init__(self, enabled):
+        super().__init__()
+        self.fc, self.enabled = torch.nn.Linear(4, 4), enabled
+
+    def forward(self, x):
+        y = self.fc(x)
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.enabled):
+            z = torch.matmul(y, y.t())
+        return z.softmax(-1)
+
+
+class AutocastScripted(torch.nn.Module):
+    def __init__(self, enabled):
+        super().__init__()
+        self.enabled: torch.jit.Final[bool] = enabled
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.enabled):
+            z = torch.matmul(x, x.t())
+        return z.softmax(-1)
+
+
+def autocast():
+    x = torch.randn(5, 4)
+    for name, enabled in (("autocast", True), ("autocast_off", False)):
+        model = Autocast(enabled).eval()
+        torch.export.save(torch.export.export(model, (x,)), OUT / f"{name}.pt2")
+        torch.jit.script(AutocastScripted(enabled)).save(OUT / f"{name}.pt")
+        torch.save(model(x), OUT / f"{name}_out.pt")
+    torch.save(x, OUT / "autocast_in.pt")
+
+
+def called():
+    """Scripted models beside what they are called with and what they give."""
+    for name, model in (("objects", Objects()), ("forked", Forked())):
+        scripted, x = torch.jit.script(model.eval()), torch.randn(5, 4)
+        scripted.save(OUT / f"{name}.pt")
+        torch.save(x, OUT / f"{name}_in.pt")
+        torch.save(scripted(x), OUT / f"{name}_out.pt")
+    torch.jit.script(Changed()).save(OUT / "changed.pt")
+
+
+def quantized():
+    """Weights that are packed while the file is loaded, by code of the file."""
+    import torch.ao.quantization as ao
+    model = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(8 * 36, 5))
+    model, x = ao.QuantWrapper(model).eval(), torch.randn(2, 3, 8, 8)
+    torch.backends.quantized.engine = "fbgemm" if "fbgemm" in torch.backends.quantized.supported_engines else "qnnpack"
+    model.qconfig = ao.get_default_qconfig(torch.backends.quantized.engine)
+    prepared = ao.prepare(model)
+    prepared(x)
+    converted = ao.convert(prepared)
+    torch.jit.trace(converted, x).save(OUT / "quantized.pt")
+    torch.save(x, OUT / "quantized_in.pt")
+    torch.save(converted(x), OUT / "quantized_out.pt")
 
 
 def rewritten(name, change, source="net.pt", compress=False):

@@ -2,6 +2,7 @@
 
 #include "core/formats/export.h"
 #include "core/formats/model.h"
+#include "core/ir/calls/default_values.h"
 #include "core/text/text.h"
 #include "core/torch/executor.h"
 #include "core/torch/semantics.h"
@@ -76,6 +77,87 @@ TEST_CASE("a scripted model keeps its control flow and loses its bookkeeping") {
   auto none = importModel(fixture("scripted.pt"), torchSemantics(), {.method = "triple"});
   REQUIRE_FALSE(none);
   CHECK_THAT(none.error().message, ContainsSubstring("forward, double"));
+}
+
+TEST_CASE("arguments that have defaults may be left out of a file of inputs") {
+  const Graph g = imported("scripted.pt").graph;
+  REQUIRE(g.inputs().size() == 3);
+  CHECK_FALSE(findDefault(g, g.inputs()[0]));
+  REQUIRE(findDefault(g, g.inputs()[1]));
+  CHECK(findDefault(g, g.inputs()[1])->isNone());
+  REQUIRE(findDefault(g, g.inputs()[2]));
+  CHECK(*findDefault(g, g.inputs()[2]) == Argument(int64_t{3}));
+
+  auto all = makeInputs(g, {"x=f32[2,4]:randn"}, 1);
+  REQUIRE_RESULT(all);
+  CHECK(all->describe() == std::vector<std::string>{"f32[2,4]", "None", "3"});
+  auto asked = makeInputs(g, {"f32[2,4]:randn", "None", "5"}, 1);
+  REQUIRE_RESULT(asked);
+  CHECK(asked->describe() == std::vector<std::string>{"f32[2,4]", "None", "5"});
+  auto first = makeInputs(g, {"f32[2,4]:randn"}, 1);
+  REQUIRE_RESULT(first);
+  CHECK(first->size() == 3);
+
+  TempDir dir;
+  const Graph one = graphOf("graph g {\n input %x : tensor\n return %x\n}");
+  REQUIRE_RESULT(saveTensors(*makeInputs(one, {"f32[2,4]:randn"}, 1), dir / "in.pt"));
+  auto loaded = loadInputs(dir / "in.pt", g);
+  REQUIRE_RESULT(loaded);
+  CHECK(loaded->describe() == std::vector<std::string>{"f32[2,4]", "None", "3"});
+  REQUIRE_RESULT(saveTensors(*makeInputs(g, {"f32[2,4]:randn", "f32[2,4]:randn", "5"}, 1), dir / "in.pt"));
+  loaded = loadInputs(dir / "in.pt", g);
+  REQUIRE_RESULT(loaded);
+  CHECK(loaded->describe() == std::vector<std::string>{"f32[2,4]", "f32[2,4]", "5"});
+}
+
+TEST_CASE("objects of its own classes, torch.no_grad and torch.jit.fork are followed where a scripted model is read") {
+  for (const std::string name : {"objects", "forked"}) {
+    INFO(name);
+    const Model m = imported(name + ".pt");
+    CHECK(count(m.graph, "aten.linear.default") == (name == "objects" ? 1 : 2));
+    auto program = Program::build(m.graph);
+    REQUIRE_RESULT(program);
+    auto in = loadInputs(fixture(name + "_in.pt"), m.graph);
+    REQUIRE_RESULT(in);
+    auto expected = loadTensors(fixture(name + "_out.pt"));
+    REQUIRE_RESULT(expected);
+    auto actual = program->run(*in);
+    REQUIRE_RESULT(actual);
+    for (const Difference& d : compareTensors(*expected, *actual)) {
+      INFO(d.why);
+      CHECK(d.passed);
+    }
+  }
+  auto changed = importModel(fixture("changed.pt"), torchSemantics());
+  REQUIRE_FALSE(changed);
+  CHECK_THAT(
+      changed.error().message,
+      ContainsSubstring("writes the attribute corners of an object of its own class Boxes inside of control flow"));
+}
+
+TEST_CASE("autocast that is switched off changes nothing, and casts that a file does not hold are refused") {
+  for (const char* name : {"autocast_off.pt2", "autocast_off.pt"}) {
+    INFO(name);
+    const Model m = imported(name);
+    CHECK(count(m.graph, "aten.matmul.default") == 1);
+    CHECK(count(m.graph, "aten.to.dtype") == 0);
+  }
+  const Model m = imported("autocast_off.pt2");
+  auto program = Program::build(m.graph);
+  REQUIRE_RESULT(program);
+  auto actual = program->run(*loadInputs(fixture("autocast_in.pt"), m.graph));
+  REQUIRE_RESULT(actual);
+  for (const Difference& d : compareTensors(*loadTensors(fixture("autocast_off_out.pt")), *actual)) CHECK(d.passed);
+  for (const char* name : {"autocast.pt2", "autocast.pt"}) {
+    auto refused = importModel(fixture(name), torchSemantics());
+    REQUIRE_FALSE(refused);
+    CHECK_THAT(refused.error().message, ContainsSubstring("computes a part under torch.autocast"));
+  }
+}
+
+TEST_CASE("a model with packed quantized weights is read") {
+  const Model m = imported("quantized.pt");
+  CHECK(count(m.graph, "quantized.linear.default") == 1);
 }
 
 TEST_CASE("an operator that this machine does not have is kept") {

@@ -1,4 +1,5 @@
 #include "core/text/text.h"
+#include "core/ir/calls/default_values.h"
 
 #include "tests/support/catch.h"
 #include "tests/support/operators.h"
@@ -97,6 +98,29 @@ TEST_CASE("symbols that stand in no size are not printed") {
   for (const char* used : {"symbol s0", "symbol s1", "symbol s2"}) CHECK_THAT(text, ContainsSubstring(used));
   CHECK_THAT(text, !ContainsSubstring("symbol s3"));
   CHECK_THAT(text, !ContainsSubstring("gone"));
+}
+
+TEST_CASE("defaults of arguments are printed, read and checked") {
+  const std::string text = R"(graph Called {
+  input %x : f32[2]
+  input %mask : optional[tensor]
+  input %times : int
+  arguments ["x", "mask", "times"] tree("builtins.tuple", "null", tree("builtins.tuple", "null", %x, %mask=None, %times=3), tree("builtins.dict", "[]"))
+  return %x
+}
+)";
+  const auto g = parseText(text, testOperators());
+  INFO((g ? "" : g.error().format()));
+  REQUIRE(g);
+  CHECK(toText(*g) == text);
+  CHECK_FALSE(findDefault(*g, g->inputs()[0]));
+  REQUIRE(findDefault(*g, g->inputs()[1]));
+  CHECK(findDefault(*g, g->inputs()[1])->isNone());
+  REQUIRE(findDefault(*g, g->inputs()[2]));
+  CHECK(*findDefault(*g, g->inputs()[2]) == Argument(int64_t{3}));
+  std::string wrong = text;
+  wrong.replace(wrong.find("%times=3"), 8, "%times=%x");
+  CHECK_THAT(errorOf(wrong), ContainsSubstring("a default is a literal"));
 }
 
 TEST_CASE("ranges of symbols are printed, read and checked") {
