@@ -150,16 +150,26 @@ void ScenePainter::figures(double heat, double right, double y, Color back) {
   p_.drawText(place, Qt::AlignRight | Qt::AlignVCenter, text);
 }
 
+/// Each on the colour of what it stands in: an edge that passes by does not strike it through.
 void ScenePainter::labels() {
-  const QFont font = drawingFont(pixels(M::labelSize), QFont::Normal);
+  const SmallText& words = SmallText::ofSize(pixels(M::labelSize), QFont::Normal);
+  const double high = words.font().pixelSize();
   p_.save();
   const QTransform place = p_.transform();
   p_.resetTransform();
-  p_.setFont(font);
+  p_.setRenderHint(QPainter::Antialiasing, false);
+  p_.setFont(words.font());
   p_.setPen(toQt(look_.boxes.anyChange ? quietly(pal_.dim, pal_.background) : pal_.dim));
-  for (const EdgeLabel& label : scene_.layout.labels)
-    if (area_.contains(label.at.x, label.at.y) || area_.contains(label.at.x + 100, label.at.y))
-      p_.drawText(place.map(QPointF(label.at.x, label.at.y)), toQt(label.text));
+  for (const EdgeLabel& label : scene_.layout.labels) {
+    if (!area_.contains(label.at.x, label.at.y) && !area_.contains(label.at.x + 100, label.at.y)) continue;
+    const QString text = toQt(label.text);
+    const QPointF at = place.map(QPointF(label.at.x, label.at.y));
+    const int around =
+        scene_.view.boxes[static_cast<size_t>(scene_.view.edges[static_cast<size_t>(label.edge)].from)].parent;
+    p_.fillRect(QRectF(at.x() - 1, at.y() - 0.8 * high, words.width(text) + 2, high),
+                toQt(around < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(around)])));
+    p_.drawText(at, text);
+  }
   p_.restore();
 }
 

@@ -12,6 +12,8 @@
 namespace graft {
 
 inline QString ms(double v) {
+  constexpr double few = 0.1;
+  if (v > 0 && v < few) return QString::number(1000 * v, 'g', 3) + QStringLiteral(" µs");
   return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");
 }
 /// Of microseconds: "7.91 µs", "31.4 µs", "7.91 ms".

@@ -59,6 +59,14 @@ void SourceView::refreshTheme() {
   stylePython(*view_, *lexer_);
   const Palette& p = themePalette();
   view_->setMarkerBackgroundColor(toQt(mix(p.background, p.accent, p.dark ? 0.35 : 0.18)), lineMarker);
+  numberLines();
+}
+
+/// As in the file. The numbers have colours of their own.
+void SourceView::numberLines() {
+  if (line_ == 0) return;
+  const QsciStyle style(0, QString(), toQt(themePalette().faint()), toQt(themePalette().background), monospace());
+  for (int i = 0; i < view_->lines(); ++i) view_->setMarginText(i, QString::number(first_ + i), style);
 }
 
 void SourceView::setSource(const QJsonObject& source) {
@@ -74,8 +82,7 @@ void SourceView::setSource(const QJsonObject& source) {
                         .arg(file)
                         .arg(line_));
   view_->setText(lines.join(QLatin1Char('\n')));
-  const QsciStyle style(0, QString(), toQt(themePalette().faint()), toQt(themePalette().background), monospace());
-  for (int i = 0; i < lines.size(); ++i) view_->setMarginText(i, QString::number(first_ + i), style);
+  numberLines();
   view_->setMarginWidth(0, QString::number(first_ + lines.size()) + QStringLiteral("0"));
   view_->markerDeleteAll();
   view_->markerAdd(line_ - first_, lineMarker);

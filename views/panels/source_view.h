@@ -35,6 +35,7 @@ class SourceView : public QWidget {
 
  private:
   void setHeading(const QString& text);
+  void numberLines();
   QLabel* head_;
   QString heading_;
   QsciScintilla* view_;

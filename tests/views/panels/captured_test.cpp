@@ -10,6 +10,7 @@
 #include "views/panels/captured/graph_picker.h"
 #include "views/panels/captured/guards_panel.h"
 #include "views/panels/captured/training_page.h"
+#include "views/panels/run/plots.h"
 
 using namespace graft;
 
@@ -57,6 +58,14 @@ class CapturedTest : public test::WindowFixture {
   void initTestCase() { prepare(); }
   void init() { forget(); }
   void cleanup() { window_.reset(); }
+
+  void chartsAreHighEnoughInASmallWindow() {
+    openStep();
+    window_->resize(1024, 700);
+    QTest::qWait(100);
+    for (const Plot* plot : page()->findChildren<Plot*>())
+      QVERIFY2(plot->height() >= 110, qPrintable(QStringLiteral("%1 × %2").arg(plot->width()).arg(plot->height())));
+  }
 
   void aButtonOpensTheTrainingStepOfAJointGraph() {
     openCapture("step.fx", "joint");

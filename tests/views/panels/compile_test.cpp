@@ -187,6 +187,30 @@ class CompileTest : public test::WindowFixture {
              QStringLiteral("3"));
   }
 
+  void numbersBesideTheCodeFollowTheTheme() {
+    openCompile();
+    choose("div_add_softmax");
+    CodeText* text = code()->loops();
+    const auto paper = [&] {
+      const long style =
+          text->editor()->SendScintilla(QsciScintillaBase::SCI_MARGINGETSTYLE,
+                                        static_cast<unsigned long>(text->linesOf(QStringLiteral("softmax")).first()));
+      const long offset = text->editor()->SendScintilla(QsciScintillaBase::SCI_MARGINGETSTYLEOFFSET);
+      return text->editor()->SendScintilla(QsciScintillaBase::SCI_STYLEGETBACK,
+                                           static_cast<unsigned long>(style + offset));
+    };
+    const auto expected = [] {
+      const Color c = themePalette().background;
+      return static_cast<long>(c.r | c.g << 8 | c.b << 16);
+    };
+    QCOMPARE(paper(), expected());
+    window_->setTheme(Theme::Dark);
+    QTest::qWait(50);
+    const long now = paper(), dark = expected();
+    window_->setTheme(Theme::Light);
+    QCOMPARE(now, dark);
+  }
+
   void aLongLegendScrollsAndNoTwoEntriesLookAlike() {
     NodeLegend legend;
     QStringList nodes;

@@ -365,10 +365,17 @@ void JointView::drawModule(QPainter& p, const JointRow& row, const QRectF& r, co
     p.drawText(label.adjusted(used, 0, 0, 0), Qt::AlignVCenter,
                metrics.elidedText(row.detail, Qt::ElideRight, label.width() - used));
   }
-  QString back = counted(row.backwardNodes, tr("node"), tr("nodes"));
-  if (row.againNodes > 0) back += tr(", %1 computed again").arg(row.againNodes);
-  p.setPen(dim);
   const QRectF inside = right.adjusted(8, 0, -8, 0);
+  // The longest that has room; the tooltip has all of it.
+  const QString few = counted(row.backwardNodes, tr("node"), tr("nodes"));
+  QStringList ways{few};
+  if (row.againNodes > 0)
+    ways = {tr("%1, %2 computed again").arg(few).arg(row.againNodes), tr("%1, %2 again").arg(few).arg(row.againNodes),
+            few};
+  const QString back = *std::find_if(ways.begin(), ways.end() - 1, [&](const QString& way) {
+    return metrics.horizontalAdvance(way) <= inside.width();
+  });
+  p.setPen(dim);
   const double backWidth = metrics.horizontalAdvance(back);
   const double nameRoom = inside.width() - backWidth - 12;
   p.drawText(inside, Qt::AlignVCenter, metrics.elidedText(back, Qt::ElideRight, inside.width()));

@@ -209,8 +209,10 @@ void TrainingPage::resizeEvent(QResizeEvent* e) {
   constexpr int oneLine = 640;
   first_->setDirection(e->size().width() < oneLine ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
   const Qt::Orientation wanted = e->size().width() < narrow ? Qt::Vertical : Qt::Horizontal;
-  charts_->setDirection(wanted == Qt::Vertical && e->size().width() >= oneLine ? QBoxLayout::LeftToRight
-                                                                               : QBoxLayout::TopToBottom);
+  // Below the drawing there is little height: side by side, but where that would be too narrow for their axes.
+  constexpr int narrowCharts = 420;
+  charts_->setDirection(wanted == Qt::Vertical && e->size().width() >= narrowCharts ? QBoxLayout::LeftToRight
+                                                                                    : QBoxLayout::TopToBottom);
   if (parts_->orientation() == wanted) return;
   parts_->setOrientation(wanted);
   parts_->setSizes(wanted == Qt::Vertical ? QList<int>{3200, 2000} : QList<int>{3000, 2000});
@@ -257,10 +259,9 @@ void TrainingPage::refresh() {
     pins << tr("Computed again: %1").arg(cut_.computedAgain().join(QStringLiteral(", ")));
   pins << r.notes;
   const bool isWrong = !cut_.error().isEmpty();
-  remark_->showText(isWrong ? tr("Not cut: %1").arg(cut_.error())
-                    : pins.isEmpty()
-                        ? tr("Move a tensor across the cut: Space, a double click or its menu. The budget cuts again.")
-                        : pins.join(QStringLiteral(" · ")));
+  remark_->showText(isWrong          ? tr("Not cut: %1").arg(cut_.error())
+                    : pins.isEmpty() ? tr("Space or a double click moves a tensor across the cut.")
+                                     : pins.join(QStringLiteral(" · ")));
   remark_->setStyleSheet(QStringLiteral("color:%1").arg(css(isWrong ? themePalette().wrong() : themePalette().dim)));
   fillTables();
 }

@@ -105,6 +105,7 @@ void CodeText::refreshTheme() {
   view_->setIndicatorForegroundColor(toQt(p.accent), chosenIndicator);
   view_->SendScintilla(QsciScintillaBase::SCI_INDICSETALPHA, chosenIndicator, 0L);
   view_->SendScintilla(QsciScintillaBase::SCI_INDICSETOUTLINEALPHA, chosenIndicator, 255L);
+  numberLines();  // they have colours of their own
 }
 
 void CodeText::setCode(const QString& text, const QStringList& nodes, const QJsonArray& spans) {
