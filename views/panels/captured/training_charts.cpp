@@ -89,9 +89,13 @@ void LiveMemoryPlot::draw(QPainter& p) {
   p.drawLine(QPointF(turn, a.top()), QPointF(turn, a.bottom()));
   drawAxes(p, a, bytesInWords(static_cast<qint64>(most)));
   p.setPen(toQt(themePalette().text));
-  const QRectF below(a.left(), a.bottom() + 4, a.width(), bottom - 6);
-  p.drawText(QRectF(below.left(), below.top(), turn - below.left(), 18), Qt::AlignCenter, tr("forward pass"));
-  p.drawText(QRectF(turn, below.top(), a.right() - turn, 18), Qt::AlignCenter, tr("backward pass"));
+  const auto name = [&](double from, double to, const QString& whole, const QString& part) {
+    const bool fits = p.fontMetrics().horizontalAdvance(whole) < to - from;
+    const double wide = std::max(to - from, static_cast<double>(p.fontMetrics().horizontalAdvance(part)));
+    p.drawText(QRectF((from + to - wide) / 2, a.bottom() + 4, wide, 18), Qt::AlignCenter, fits ? whole : part);
+  };
+  name(a.left(), turn, tr("forward pass"), tr("forward"));
+  name(turn, a.right(), tr("backward pass"), tr("backward"));
 }
 
 void LiveMemoryPlot::mousePressEvent(QMouseEvent* e) {
@@ -151,7 +155,7 @@ int BudgetPlot::pointAt(QPointF p) const {
 
 void BudgetPlot::draw(QPainter& p) {
   const QRectF a = area();
-  drawTitle(p, a, tr("Time of computing again, by what is saved"));
+  drawTitle(p, a, tr("Computing again: time by bytes saved"));
   if (cut_.curve().empty()) {
     p.setPen(toQt(themePalette().dim));
     p.drawText(a, Qt::AlignCenter, cut_.isBusy() ? tr("Cutting for other budgets …") : QString());
