@@ -160,14 +160,19 @@ void ScenePainter::labels() {
   p_.setRenderHint(QPainter::Antialiasing, false);
   p_.setFont(words.font());
   p_.setPen(toQt(look_.boxes.anyChange ? quietly(pal_.dim, pal_.background) : pal_.dim));
+  int depth = -1;  // that `behind` is of; -1: of no container
+  QColor behind = toQt(pal_.background);
   for (const EdgeLabel& label : scene_.layout.labels) {
     if (!area_.contains(label.at.x, label.at.y) && !area_.contains(label.at.x + 100, label.at.y)) continue;
     const QString text = toQt(label.text);
     const QPointF at = place.map(QPointF(label.at.x, label.at.y));
-    const int around =
-        scene_.view.boxes[static_cast<size_t>(scene_.view.edges[static_cast<size_t>(label.edge)].from)].parent;
-    p_.fillRect(QRectF(at.x() - 1, at.y() - 0.8 * high, words.width(text) + 2, high),
-                toQt(around < 0 ? pal_.background : pal_.container(scene_.depth[static_cast<size_t>(around)])));
+    const VisibleEdge& edge = scene_.view.edges[static_cast<size_t>(label.edge)];
+    const int around = scene_.view.boxes[static_cast<size_t>(edge.from)].parent;
+    if (const int own = around < 0 ? -1 : scene_.depth[static_cast<size_t>(around)]; own != depth) {
+      depth = own;
+      behind = toQt(own < 0 ? pal_.background : pal_.container(own));
+    }
+    p_.fillRect(QRectF(at.x() - 1, at.y() - 0.8 * high, words.width(text) + 2, high).toAlignedRect(), behind);
     p_.drawText(at, text);
   }
   p_.restore();
