@@ -15,6 +15,10 @@
 
 namespace graft {
 
+/// What PyTorch calls the type of a named tuple in a tree; its context is its class's name in quotes. Classes of
+/// TorchScript have names that begin with "__torch__.".
+constexpr const char* namedTupleType = "collections.namedtuple";
+
 /// PyTorch's text of a tree (treespec_dumps). Nothing where the text is no tree, or one nested deeper than any model's.
 std::optional<TreeSpec> parseTreeSpec(std::string_view json);
 std::string treeSpecJson(const TreeSpec&);

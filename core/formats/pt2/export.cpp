@@ -136,6 +136,11 @@ CallingConvention ExportWriter::convention() {
     }
     out.arguments = positional(inputs);
   }
+  // Python has no class for a named tuple of TorchScript's.
+  if (out.result.context.starts_with("\"__torch__.")) {
+    out.result = TreeSpec();
+    out.namedTuples.clear();
+  }
   if (!out.result.isLeaf()) return out;
   auto containers = containersOf(g_);
   if (!containers) throw Pt2Refusal("its result is a dictionary whose keys are neither texts nor whole numbers");

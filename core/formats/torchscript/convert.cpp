@@ -107,29 +107,47 @@ Status TorchScriptConverter::convert(const std::string& method) {
       inputs.push_back(Bound::of(made));
       noteName(inputs.back(), in);
     }
-    const auto& declared = function->getSchema().arguments();
-    CallingConvention calling;
-    std::vector<Argument> given(g_.inputs().begin(), g_.inputs().end());
-    calling.arguments = positional(given);
-    for (size_t i = 0; i < given.size() && i + 1 < declared.size(); ++i) {
-      const c10::Argument& a = declared[i + 1];
-      calling.names.push_back(a.name());
-      if (auto value = a.default_value() ? toArgument(*a.default_value(), a.type().get()) : std::nullopt)
-        setDefault(calling.arguments.children[0].children[i], std::move(*value));
-    }
-    if (calling.names.size() == given.size() && hasDefaults(calling.arguments)) setCalling(g_, std::move(calling));
     std::vector<Argument> returns;
     for (const Bound& b : call(*function, std::move(inputs))) returns.push_back(argument(b, nullptr));
     if (metadata_ && !metadata_->result.empty() && returns.size() == 1 && returns[0].isValue())
       names_.emplace_back(returns[0].valueId(), metadata_->result);
     if (metadata_) nameBlocks();
     g_.setReturns(g_.root(), std::move(returns));
+    takeCalling(function->getSchema());
     return done();
   } catch (const Refusal& r) {
     return badInput(r.why);
   } catch (const std::exception& e) {
     return badInput(fmt::format("its code cannot be read: {}", shortMessage(e)));
   }
+}
+
+/// What the method's declaration says of calls: the defaults of arguments, and the names of a named tuple's fields.
+void TorchScriptConverter::takeCalling(const c10::FunctionSchema& schema) {
+  CallingConvention calling;
+  const std::vector<Argument> given(g_.inputs().begin(), g_.inputs().end());
+  calling.arguments = positional(given);
+  for (size_t i = 0; i < given.size() && i + 1 < schema.arguments().size(); ++i) {
+    const c10::Argument& a = schema.arguments()[i + 1];
+    calling.names.push_back(a.name());
+    if (auto value = a.default_value() ? toArgument(*a.default_value(), a.type().get()) : std::nullopt)
+      setDefault(calling.arguments.children[0].children[i], std::move(*value));
+  }
+  if (calling.names.size() != given.size()) return;
+  const auto result = schema.returns().size() == 1 ? schema.returns()[0].type()->cast<c10::TupleType>() : nullptr;
+  if (result && result->schema() && result->name()) {
+    const std::string name = "__torch__." + demangle(result->name()->qualifiedName());
+    std::vector<std::string> fields;
+    for (const c10::Argument& a : result->schema()->arguments()) fields.push_back(a.name());
+    if (auto tree = containersOf(g_);
+        tree && tree->type == "builtins.tuple" && tree->children.size() == fields.size()) {
+      calling.result = std::move(*tree);
+      calling.result.type = namedTupleType;
+      calling.result.context = "\"" + name + "\"";
+      calling.namedTuples.emplace_back(name, std::move(fields));
+    }
+  }
+  if (hasDefaults(calling.arguments) || !calling.result.isLeaf()) setCalling(g_, std::move(calling));
 }
 
 std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vector<Bound> inputs) {

@@ -82,6 +82,7 @@ class TorchScriptConverter {
   };
 
   // convert.cpp: the walk over methods, blocks and nodes
+  void takeCalling(const c10::FunctionSchema&);
   std::vector<Bound> call(torch::jit::Function&, std::vector<Bound> inputs);
   std::vector<Bound> followStraightLine(const StraightLineProgram&, std::vector<Bound> values);
   void callMethod(const torch::jit::Node*, Env&);

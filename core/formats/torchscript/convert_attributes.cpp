@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <algorithm>
+
 #include "core/formats/torchscript/convert.h"
 #include "core/torch/values/values.h"
 
@@ -200,6 +202,16 @@ bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
     const Type::Kind kind = g_.value(first.argument.valueId()).type.kind;
     if (kind == Type::Kind::Optional || kind == Type::Kind::Any || kind == Type::Kind::None) return false;
     return known(!same);
+  }
+  if (op == "isinstance") {
+    c10::TypePtr type = n->input(0)->type();
+    if (first.kind == Bound::Kind::Argument && first.argument.isValue())
+      if (const Type& seen = g_.value(first.argument.valueId()).type; seen.kind == Type::Kind::Tensor)
+        type = c10::TensorType::get();  // where a function takes one of several types, the caller's says more
+    const std::vector<c10::TypePtr>& asked = n->tys(jit::attr::types);
+    if (std::any_of(asked.begin(), asked.end(), [&](const c10::TypePtr& t) { return type->isSubtypeOf(*t); }))
+      return known(true);
+    return type->kind() == c10::TypeKind::TensorType ? known(false) : false;
   }
   if (op == "unchecked_cast" || op == "unchecked_unwrap_optional" || op == "_unwrap_optional" || op == "detach" ||
       op == "alias" || op == "data" || op == "lift_fresh") {

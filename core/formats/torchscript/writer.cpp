@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/formats/calling.h"
 #include "core/formats/torchscript/convert.h"
 #include "core/torch/values/call_arguments.h"
 #include "core/torch/values/values.h"
@@ -65,6 +66,21 @@ jit::Function* TorchScriptWriter::endMethod(const std::string& name, const std::
   jit::Function* made = unit_->create_function(c10::QualifiedName(*type->name(), name), at_.graph);
   type->addMethod(made);
   return made;
+}
+
+// A tuple as the named tuple that the model returned.
+TorchScriptWriter::JitValue* TorchScriptWriter::withFieldNames(JitValue* result) {
+  const auto tuple = result->type()->cast<c10::TupleType>();
+  if (!g_.calling || !tuple || g_.calling->result.type != namedTupleType) return result;
+  for (const auto& [type, fields] : g_.calling->namedTuples) {
+    if (g_.calling->result.context.find("\"" + type + "\"") == std::string::npos) continue;
+    if (fields.size() != tuple->elements().size()) continue;
+    const auto named =
+        c10::TupleType::createNamed(c10::QualifiedName(classNameOf(type)), fields, tuple->elements().vec());
+    jit::Node* unpacked = append(at_.graph->createTupleUnpack(result));
+    return append(at_.graph->createTuple(unpacked->outputs(), named))->output();
+  }
+  return result;
 }
 
 // What callers may leave out of the model's arguments.
@@ -171,6 +187,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     std::vector<JitValue*> returns;
     for (const Argument& a : g_.returns()) returns.push_back(argument(a, nullptr));
     if (branch) returns = {endCapture(branch, returns)};
+    if (returns.size() == 1) returns[0] = withFieldNames(returns[0]);
     declareDefaults(*endMethod("forward", returns));
     if (g_.returns().size() == 1 && g_.returns()[0].isValue())
       metadata_.result = g_.value(g_.returns()[0].valueId()).name;

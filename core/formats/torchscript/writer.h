@@ -69,6 +69,7 @@ class TorchScriptWriter {
   void beginMethod(const std::string& path);
   torch::jit::Function* endMethod(const std::string& name, const std::vector<JitValue*>& results);
   void declareDefaults(torch::jit::Function& forward) const;
+  JitValue* withFieldNames(JitValue* result);
   void writeItems(const std::vector<CallSegments::Item>&, const CallSegments&);
   void writeCall(const CallSegments::Segment&, const CallSegments&);
   void takeSource(const Node&);
@@ -78,6 +79,7 @@ class TorchScriptWriter {
   void placeWritten();
   torch::jit::Module buildModule(const std::string& path);
   std::string className(const std::string& path) const;
+  static std::string classNameOf(const std::string& type);
   bool holds(ValueId weight, const std::string& path) const;
   JitValue* weight(ValueId);
   JitValue* modulePointer(const std::string& path);

@@ -101,6 +101,10 @@ std::string TorchScriptWriter::className(const std::string& path) const {
   for (const ModuleCall& call : g_.moduleCalls())
     if (!path.empty() && call.path == path) type = call.type;
   if (type.empty()) type = path.empty() ? "Model" : "torch.nn.modules.module.Module";
+  return classNameOf(type);
+}
+
+std::string TorchScriptWriter::classNameOf(const std::string& type) {
   std::string out = "__torch__";
   for (size_t from = 0; from <= type.size();) {
     const size_t dot = std::min(type.find('.', from), type.size());

@@ -12,7 +12,7 @@ import struct
 import sys
 import warnings
 import zipfile
-from typing import Dict, List, Optional
+from typing import Dict, List, NamedTuple, Optional
 
 import torch
 import torch.fx
@@ -325,6 +325,16 @@ class Objects(torch.nn.Module):
         return y * len(boxes.names) + both[0].corners[:, 0]
 
 
+class Scores(NamedTuple):
+    scores: torch.Tensor
+    both: List[torch.Tensor]
+
+
+class Named(torch.nn.Module):
+    def forward(self, x) -> Scores:
+        return Scores(x.softmax(-1), [x, x + 1])
+
+
 class Changed(torch.nn.Module):
     def forward(self, x):
         boxes = Boxes(x, ["a"])
@@ -377,14 +387,31 @@ def autocast():
     torch.save(x, OUT / "autocast_in.pt")
 
 
+class Packed(torch.nn.Module):
+    """PyTorch's function asks whether the lengths are a tensor or a list."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm = torch.nn.LSTM(4, 3, batch_first=True)
+
+    def forward(self, x, lengths):
+        packed = torch.nn.utils.rnn.pack_padded_sequence(x, lengths, batch_first=True)
+        return torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
+
+
 def called():
     """Scripted models beside what they are called with and what they give."""
-    for name, model in (("objects", Objects()), ("forked", Forked())):
-        scripted, x = torch.jit.script(model.eval()), torch.randn(5, 4)
+    for name, model, x in (
+        ("objects", Objects(), (torch.randn(5, 4),)),
+        ("forked", Forked(), (torch.randn(5, 4),)),
+        ("packed", Packed(), (torch.randn(3, 6, 4), torch.tensor([6, 4, 1]))),
+    ):
+        scripted = torch.jit.script(model.eval())
         scripted.save(OUT / f"{name}.pt")
         torch.save(x, OUT / f"{name}_in.pt")
-        torch.save(scripted(x), OUT / f"{name}_out.pt")
+        torch.save(scripted(*x), OUT / f"{name}_out.pt")
     torch.jit.script(Changed()).save(OUT / "changed.pt")
+    torch.jit.script(Named()).save(OUT / "named.pt")
 
 
 def quantized():

@@ -110,11 +110,12 @@ TEST_CASE("arguments that have defaults may be left out of a file of inputs") {
   CHECK(loaded->describe() == std::vector<std::string>{"f32[2,4]", "f32[2,4]", "5"});
 }
 
-TEST_CASE("objects of its own classes, torch.no_grad and torch.jit.fork are followed where a scripted model is read") {
-  for (const std::string name : {"objects", "forked"}) {
+TEST_CASE("own classes, torch.no_grad, torch.jit.fork and isinstance are followed in scripted models") {
+  for (const std::string name : {"objects", "forked", "packed"}) {
     INFO(name);
     const Model m = imported(name + ".pt");
-    CHECK(count(m.graph, "aten.linear.default") == (name == "objects" ? 1 : 2));
+    CHECK(count(m.graph, "aten.linear.default") == (name == "objects" ? 1 : name == "forked" ? 2 : 0));
+    CHECK(count(m.graph, "prim.isinstance") == 0);
     auto program = Program::build(m.graph);
     REQUIRE_RESULT(program);
     auto in = loadInputs(fixture(name + "_in.pt"), m.graph);
@@ -153,6 +154,28 @@ TEST_CASE("autocast that is switched off changes nothing, and casts that a file 
     REQUIRE_FALSE(refused);
     CHECK_THAT(refused.error().message, ContainsSubstring("computes a part under torch.autocast"));
   }
+}
+
+TEST_CASE("a scripted model that returns a named tuple still does so when it is written") {
+  const Model m = imported("named.pt");
+  REQUIRE(m.graph.calling);
+  REQUIRE(m.graph.calling->namedTuples.size() == 1);
+  CHECK(m.graph.calling->namedTuples[0].second == std::vector<std::string>{"scores", "both"});
+  TempDir dir;
+  REQUIRE_RESULT(exportModel(m.graph, dir / "m.pt"));
+  writeFile(dir / "run.py", R"(
+import sys, torch
+x = torch.randn(2, 3)
+m = torch.jit.load(sys.argv[1] + "/m.pt")
+for y in (m(x), torch.jit.freeze(m.eval())(x)):
+    assert torch.equal(y.scores, x.softmax(-1)) and torch.equal(y.both[1], x + 1) and type(y).__name__ == "Scores", y
+)");
+  const std::string command =
+      GRAFT_SOURCE_DIR "/.venv/bin/python " + (dir / "run.py").string() + " " + dir.path().string();
+  REQUIRE(std::system(command.c_str()) == 0);
+  const auto again = importModel(dir / "m.pt", torchSemantics());
+  REQUIRE_RESULT(again);
+  CHECK(toText(again->graph, {.sources = false}) == toText(m.graph, {.sources = false}));
 }
 
 TEST_CASE("a model with packed quantized weights is read") {
