@@ -5,6 +5,7 @@
 #include <QVBoxLayout>
 
 #include "views/canvas/canvas_scene.h"
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -107,7 +108,7 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
 
 void HistoryPanel::addSubSteps(QTreeWidgetItem* recipe, int step) {
   const std::vector<SubStepInfo>& subSteps = document_.steps()[static_cast<size_t>(step)].subSteps;
-  const QColor dim = toQt(themePalette().dim), later = palette().color(QPalette::Disabled, QPalette::Text);
+  const QColor dim = toQt(themePalette().dim), later = toQt(themePalette().faint());
   const bool isHere = step == document_.position();
   for (size_t i = 0; i < subSteps.size(); ++i) {
     const SubStepInfo& p = subSteps[i];
@@ -141,8 +142,7 @@ void HistoryPanel::refresh() {
     if (i > 0 && s.records.empty() && hide_->isChecked() && i != document_.position()) continue;
     QTreeWidgetItem* item = addStep(i);
     if (i > document_.position())
-      for (const int column : {Name, Applied, Time})
-        item->setForeground(column, palette().color(QPalette::Disabled, QPalette::Text));
+      for (const int column : {Name, Applied, Time}) item->setForeground(column, toQt(themePalette().faint()));
     if (i == document_.position() && document_.subStep() < 0) tree_->setCurrentItem(item);
     if (s.subSteps.empty()) continue;
     addSubSteps(item, i);

@@ -9,6 +9,8 @@
 #include <QVBoxLayout>
 #include <algorithm>
 
+#include "views/widgets/theme.h"
+
 namespace graft {
 
 int fuzzyScore(const QString& wanted, const QString& text) {
@@ -98,7 +100,7 @@ void CommandPalette::fill() {
     auto* name = new QLabel(wordsOf(*action));
     auto* keys = new QLabel(action->shortcut().toString(QKeySequence::NativeText));
     name->setEnabled(action->isEnabled());
-    keys->setEnabled(false);
+    keys->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().dim)));
     across->addWidget(name);
     across->addStretch();
     across->addWidget(keys);

@@ -17,6 +17,7 @@
 #include <QTextEdit>
 #include <QToolBar>
 #include <QToolButton>
+#include <QTreeWidget>
 #include <array>
 #include <cmath>
 
@@ -376,6 +377,33 @@ class AccessibilityTest : public test::WindowFixture {
       window_.reset();
     }
     applyTheme(Theme::Light);
+  }
+
+  void whatListsAndThePaletteSayQuietlyIsLegible() {
+    openAll();
+    for (const Theme theme : {Theme::Light, Theme::Dark}) {
+      window_->setTheme(theme);
+      window_->openPalette();
+      int seen = 0;
+      for (QLabel* label : window_->palette()->findChildren<QLabel*>()) {
+        if (!label->isVisible() || !label->isEnabled() || label->text().isEmpty()) continue;
+        const double is = measuredContrast(label->grab().toImage());
+        QVERIFY2(is >= legible, qPrintable(QStringLiteral("%1: %2").arg(label->text()).arg(is)));
+        ++seen;
+      }
+      QVERIFY(seen > 10);
+      window_->palette()->hide();
+    }
+    window_->setTheme(Theme::Light);
+    // A rule without matches, and a step that was left, can be chosen: their words are read.
+    type(QString::fromLatin1(rulesText).replace(QStringLiteral("matmul, div, add, softmax, matmul"),
+                                                QStringLiteral("cosh")));
+    auto* rules = window_->findChild<QTreeWidget*>(QStringLiteral("ruleList"));
+    const QColor ink = rules->topLevelItem(0)->foreground(0).color();
+    const auto colour = [](const QColor& c) {
+      return Color{static_cast<uint8_t>(c.red()), static_cast<uint8_t>(c.green()), static_cast<uint8_t>(c.blue())};
+    };
+    QVERIFY(contrast(colour(ink), themePalette().background) >= legible);
   }
 
   void coloursStayApartForOtherEyes() {

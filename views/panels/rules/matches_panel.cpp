@@ -6,6 +6,7 @@
 #include <QVBoxLayout>
 
 #include "views/panels/rules/rule_list.h"
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -103,8 +104,7 @@ void MatchesPanel::refresh() {
           list_, {m.scope.isEmpty() ? tr("(the model)") : m.scope, QString::number(m.nodes.size())});
       item->setCheckState(0, m.ticked ? Qt::Checked : Qt::Unchecked);
       item->setToolTip(0, m.nodes.join(QStringLiteral(", ")));
-      if (!rule->matched || document_.ruleError().any())
-        item->setForeground(0, palette().color(QPalette::Disabled, QPalette::Text));
+      if (!rule->matched || document_.ruleError().any()) item->setForeground(0, toQt(themePalette().faint()));
     }
   current_ = before < list_->topLevelItemCount() ? before : -1;
   if (current_ >= 0) list_->setCurrentItem(list_->topLevelItem(current_));

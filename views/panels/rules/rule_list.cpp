@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/qt_color.h"
 
 namespace graft {
 namespace {
@@ -65,8 +66,7 @@ void RuleList::refresh() {
     item->setToolTip(Name, r->description.isEmpty() ? r->name : r->name + QLatin1Char('\n') + r->description);
     for (const int column : {Matches, Gain}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
     if (isKnown && r->matches.empty())
-      for (const int column : {Name, Matches})
-        item->setForeground(column, palette().color(QPalette::Disabled, QPalette::Text));
+      for (const int column : {Name, Matches}) item->setForeground(column, toQt(themePalette().faint()));
     if (r->name == document_.currentRule()) setCurrentItem(item);
   }
   setColumnHidden(Gain, !anyGain);
