@@ -69,6 +69,13 @@ std::vector<MissingOperator> missingOperators(const Graph& g) {
 }
 
 std::string missingOperatorsText(const std::vector<std::string>& names) {
+  const auto takesFunction =
+      std::find_if(names.begin(), names.end(), [](const std::string& n) { return n.starts_with("higher_order."); });
+  if (takesFunction != names.end())
+    return fmt::format(
+        "the model calls {}, which takes a function of Python's, and Graft follows none there: export the part of the "
+        "model that does without it",
+        *takesFunction);
   std::set<std::string> there, gone;
   for (const std::string& name : names)
     if (const std::string library = libraryOf(name); !library.empty()) (exists(library) ? there : gone).insert(library);
@@ -80,6 +87,7 @@ std::string missingOperatorsText(const std::vector<std::string>& names) {
   } else {
     out += "--library LIB.so";
     if (!gone.empty()) out += fmt::format(" (the model's file names {}, which is not there)", fmt::join(gone, ", "));
+    out += ", or with --library MODULE.py, a file of Python that imports its package";
   }
   return out;
 }

@@ -26,7 +26,11 @@ TEST_CASE("missing operators are listed with the library that a file names for t
   CHECK(missing[0].nodes == std::vector<std::string>{"a", "b"});
   CHECK(missing[0].library.empty());
   CHECK(userLibrariesOf(g).empty());
-  CHECK_THAT(missingOperatorsText({"my.fused.default"}), ContainsSubstring("--library LIB.so"));
+  CHECK_THAT(
+      missingOperatorsText({"my.fused.default"}),
+      ContainsSubstring("--library LIB.so, or with --library MODULE.py, a file of Python that imports its package"));
+  CHECK_THAT(missingOperatorsText({"my.fused.default", "higher_order.map"}),
+             StartsWith("the model calls higher_order.map, which takes a function of Python's"));
 
   const test::TempDir folder;
   const std::string path = (folder / "libmy.so").string();
