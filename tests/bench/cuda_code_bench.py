@@ -194,6 +194,14 @@ def layer_norm_gradients(g, x, r, mean, rstd, w, b):
     return *others, dx + r
 
 
+@case((4096, 768), ("f32", 4096, 768), ("f32", 4096, 768), ("f32", 4096, 1), ("f32", 4096, 1), ("f32", 768), ("f32", 768))
+def layer_norm_and_bias_gradients(g, x, r, mean, rstd, w, b):
+    # of a layer norm in float32, and of the bias of the product before it
+    dx, dw, db = torch.ops.aten.native_layer_norm_backward(g.to(x.dtype), x, [768], mean, rstd, w, b, [True, True, True])
+    out = (dx + r).to(g.dtype)
+    return out, dw, db, out.sum(0)
+
+
 @case((64, 256, 56, 56), (64, 256, 56, 56), (64, 256, 56, 56), ("f32", 256), ("f32", 256), ("f32", 256), last=True)
 def batch_norm_gradients_last(g, y, x, mean, rstd, w):
     t = aten.threshold_backward(g, y, 0)

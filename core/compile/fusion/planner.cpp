@@ -55,6 +55,7 @@ void FusionPlanner::makeGroups() {
     made.hasRows = f.hasRows;
     made.rows = f.rows;
     made.rowKey = f.rowKey;
+    made.isOfColumns = f.isOfColumns;
     if (f.isProduct) made.product = id;
     made.sides = steered_.sides[id.index];
   }
@@ -133,6 +134,13 @@ std::string FusionPlanner::rowsDiffer(const GrowingGroup& a, const GrowingGroup&
          std::to_string(static_cast<int64_t>(b.hasRows ? b.rows : b.elements));
 }
 
+bool FusionPlanner::areRowsAndColumns(const GrowingGroup& a, const GrowingGroup& b) const {
+  return options_.hasProducts && a.hasRows && b.hasRows && b.isOfColumns && a.rowKey.size() == 1 &&
+         a.rows * b.rows == a.elements && a.elements == b.elements && a.rows > 1 && b.rows > 1 &&
+         a.elements >= static_cast<double>(lower::kColumnsOfGpu.elements) &&
+         b.rows <= static_cast<double>(lower::kMostColumnsWithRows);
+}
+
 std::string FusionPlanner::domainObstacle(uint32_t ai, uint32_t bi, bool isReadElsewhere) const {
   const GrowingGroup &a = groups_[ai], &b = groups_[bi];
   if (a.product || b.product) {
@@ -141,9 +149,9 @@ std::string FusionPlanner::domainObstacle(uint32_t ai, uint32_t bi, bool isReadE
     if (a.product && a.elements != b.elements) return "the matrix product has another number of elements";
   }
   if (a.hasRows && picks(ai, bi) == a.rows) return "";
-  if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey ? "" : rowsDiffer(a, b);
+  if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey || areRowsAndColumns(a, b) ? "" : rowsDiffer(a, b);
   if (a.hasRows) {
-    const bool fits = b.elements == a.elements || b.elements == a.rows;
+    const bool fits = b.elements == a.elements || b.elements == a.rows || b.elements == a.columns;
     return fits ? "" : rowsDiffer(a, b);
   }
   if (isReadElsewhere && a.elements != b.elements)
@@ -344,11 +352,14 @@ void FusionPlanner::merge(uint32_t ai, uint32_t bi) {
   b.operations += a.operations;
   b.sides = joined(a.sides, b.sides);
   if (a.product) b.product = a.product;
-  if (a.hasRows && !b.hasRows) {
+  if (a.hasRows && b.hasRows && a.isOfColumns != b.isOfColumns) b.columns = a.isOfColumns ? a.rows : b.rows;
+  if (a.hasRows && (!b.hasRows || b.isOfColumns)) {
     b.hasRows = true;
     b.rows = a.rows;
     b.rowKey = a.rowKey;
+    b.isOfColumns = a.isOfColumns;
   }
+  b.columns = std::max(a.columns, b.columns);
   for (const uint32_t before : a.before) {
     groups_[before].after.erase(ai);
     if (before == bi) continue;

@@ -47,7 +47,7 @@ MergeJudgement FusionPlanner::judgeSiblings(uint32_t ai, uint32_t bi) const {
     j.why = "they read no value of their own size together";
   else if (a.elements != b.elements)
     j.why = "they go over different numbers of elements";
-  else if (a.hasRows && b.hasRows && a.rowKey != b.rowKey)
+  else if (a.hasRows && b.hasRows && a.rowKey != b.rowKey && !areRowsAndColumns(a, b) && !areRowsAndColumns(b, a))
     j.why = rowsDiffer(a, b);
   else if (a.epoch != b.epoch)
     j.why = "an operator that writes or has effects lies between them";

@@ -91,7 +91,26 @@ bool Simplifier::isWithin(const Polynomial& p, const Polynomial& limit) {
   return math_->isNonNegative(p, facts) && math_->isNonNegative(limit - p - Polynomial(1), facts);
 }
 
-// (x // d) * d + x % d is x, also with a factor before both.
+// The term that is factor * d * (x // d % m), with m.
+std::optional<std::pair<Term, Polynomial>> Simplifier::findHigherDigit(const Polynomial& p, const Polynomial& scale,
+                                                                       const Polynomial& quotient) {
+  for (const Term& t : p.terms)
+    for (size_t i = 0; i < t.factors.size(); ++i) {
+      if (t.factors[i].kind != Atom::Kind::Other) continue;
+      const Expr e = program_.expressions[ExprId(t.factors[i].index)];
+      if (e.op != Op::Remainder || !math_->isExact(e.operands[0]) || !math_->isExact(e.operands[1])) continue;
+      Monomial others = t.factors;
+      others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
+      if (!(Polynomial::term({std::move(others), t.coefficient}) == scale) ||
+          !(math_->polynomial(e.operands[0]) == quotient))
+        continue;
+      Polynomial m = math_->polynomial(e.operands[1]);
+      if (isPositiveDivisor(m)) return std::pair(t, std::move(m));
+    }
+  return std::nullopt;
+}
+
+// (x // d) * d + x % d is x, and (x // d % m) * d + x % d is x % (d*m), also with a factor before both.
 bool Simplifier::joinRemainder(Polynomial& p) {
   if (p.terms.size() < 2 || !p.fits) return false;
   for (const Term& t : p.terms) {
@@ -104,7 +123,15 @@ bool Simplifier::joinRemainder(Polynomial& p) {
       Monomial others = t.factors;
       others.erase(others.begin() + static_cast<std::ptrdiff_t>(i));
       const Polynomial factor = Polynomial::term({std::move(others), t.coefficient});
-      const Polynomial whole = factor * d * quotient(x, d, 0);
+      const Polynomial high = quotient(x, d, 0);
+      if (const auto digit = findHigherDigit(p, factor * d, high)) {
+        const Polynomial both = d * digit->second;
+        if (both.fits && math_->isExact(both)) {
+          p = p - Polynomial::term(digit->first) - Polynomial::term(t) + factor * rest(x, both, 0);
+          return true;
+        }
+      }
+      const Polynomial whole = factor * d * high;
       // All of its terms must be there.
       if (!whole.fits || whole.isZero() || whole.constant != 0 ||
           std::any_of(whole.terms.begin(), whole.terms.end(),

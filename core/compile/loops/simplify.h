@@ -11,7 +11,9 @@
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
+#include <optional>
 #include <unordered_map>
+#include <utility>
 
 #include "core/compile/loops/algebra/index_math.h"
 #include "core/compile/loops/program.h"
@@ -57,6 +59,8 @@ class Simplifier {
   ExprId sum(Polynomial);
   ExprId arithmetic(Op, std::initializer_list<ExprId>);
   bool joinRemainder(Polynomial&);
+  std::optional<std::pair<Term, Polynomial>> findHigherDigit(const Polynomial&, const Polynomial& scale,
+                                                             const Polynomial& quotient);
   bool isPositiveDivisor(const Polynomial&);
   bool isWithin(const Polynomial&, const Polynomial& limit);
   Polynomial quotient(const Polynomial&, const Polynomial& divisor, int depth);

@@ -75,6 +75,42 @@ std::optional<std::vector<Store>> forwarded(Lowering& l, const Nest& reader, con
   return isSame ? std::optional(std::move(stores)) : std::nullopt;
 }
 
+bool storesElements(const Nest& nest) {
+  return std::all_of(nest.stores.begin(), nest.stores.end(), [](const Store& s) { return s.ranges.empty(); });
+}
+
+/// Rows, and statistics of the same rows that parts of columns need: one nest stores both, in the place of the first of
+/// them, and the parts find both at hand.
+void joinRows(Lowering& l) {
+  std::vector<Nest>& nests = l.program.nests;
+  const auto joined = [&](size_t rows) -> std::optional<size_t> {
+    if (storesElements(nests[rows])) return std::nullopt;
+    for (size_t k = rows; k-- > 0;) {
+      const bool reads = readsFrom(l.program, nests[rows], nests[k]);
+      if (nests[k].outer == nests[rows].outer && storesElements(nests[k]))
+        if (auto stores = reads ? forwarded(l, nests[rows], nests[k]) : std::optional(nests[rows].stores)) {
+          std::move(stores->begin(), stores->end(), std::back_inserter(nests[k].stores));
+          nests.erase(nests.begin() + static_cast<std::ptrdiff_t>(rows));
+          return k;
+        }
+      if (reads) break;
+    }
+    for (size_t k = rows + 1; k < nests.size(); ++k) {
+      if (nests[k].outer != nests[rows].outer || !storesElements(nests[k])) continue;
+      const bool mayComeEarlier = std::none_of(nests.begin() + static_cast<std::ptrdiff_t>(rows),
+                                               nests.begin() + static_cast<std::ptrdiff_t>(k),
+                                               [&](const Nest& n) { return readsFrom(l.program, nests[k], n); });
+      if (!mayComeEarlier) continue;
+      std::move(nests[k].stores.begin(), nests[k].stores.end(), std::back_inserter(nests[rows].stores));
+      nests.erase(nests.begin() + static_cast<std::ptrdiff_t>(k));
+      return rows;
+    }
+    return std::nullopt;
+  };
+  for (size_t rows = 0; rows < nests.size(); ++rows)
+    for (std::optional<size_t> now = joined(rows); now; now = joined(*now)) rows = *now;
+}
+
 }  // namespace
 
 void joinStatistics(Lowering& l) {
@@ -99,6 +135,7 @@ void joinStatistics(Lowering& l) {
   for (Nest& nest : l.program.nests)
     if (!joins(nest)) joined.push_back(std::move(nest));
   l.program.nests = std::move(joined);
+  if (l.reducesRowsToo()) joinRows(l);
 }
 
 }  // namespace graft::lower

@@ -85,13 +85,18 @@ Kind kindOf(std::string_view op) {
 
 Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides,
                              const Machine& machine) {
-  Lowering l(group, machine);
   try {
+    Lowering l(group, machine);
     lowerAll(l, strides);
+    const std::set<RowsAndColumns> both = rowsBesideColumns(l);
+    if (both.empty()) return tidied(l.program);
+    // Once more, with parts of columns that a kernel of rows can make.
+    Lowering again(group, machine, both);
+    lowerAll(again, strides);
+    return tidied(again.program);
   } catch (const Refusal& r) {
     return badInput(r.why);
   }
-  return tidied(l.program);
 }
 
 }  // namespace graft::lower

@@ -74,6 +74,8 @@ struct Machine {
   bool isGpu = false;
 };
 inline constexpr Machine::Columns kColumnsOfGpu{.elements = 1 << 19};
+/// On a GPU, rows of at most so many elements have their columns summed up by the same kernel, in registers.
+inline constexpr int64_t kMostColumnsWithRows = 8192;
 /// A GPU on which blocks of threads share a row, up to what their registers and their own memory hold.
 inline constexpr Machine kGpuWithClusters{
     .rowElements = 1 << 18, .channelsTogether = 8, .columns = kColumnsOfGpu, .isGpu = true};

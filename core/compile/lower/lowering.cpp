@@ -39,7 +39,8 @@ Scalar isInfinite(Scalar x) {
   return abs(x) == std::numeric_limits<double>::infinity();
 }
 
-Lowering::Lowering(const Graph& g, const Machine& m) : graph(g), machine(m), simplifier(program) {}
+Lowering::Lowering(const Graph& g, const Machine& m, std::set<RowsAndColumns> rowsToo)
+    : graph(g), machine(m), simplifier(program), rowsToo_(std::move(rowsToo)) {}
 
 size_t Lowering::KeyHash::operator()(const Key& k) const {
   uint64_t h = k.tensor.index * 0x9e3779b97f4a7c15U;
@@ -309,6 +310,14 @@ int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t 
   return std::min((wantedBlocks + blocks - 1) / blocks, length / limits.partLength);
 }
 
+/// Parts for the blocks of threads that go over rows, too: two on each multiprocessor of a large GPU, of as many rows
+/// as a block's teams run in turns.
+Lowering::Parts partsOfRows(int64_t rows) {
+  constexpr int64_t wantedBlocks = 264, teams = 4;
+  const int64_t each = (rows + wantedBlocks * teams - 1) / (wantedBlocks * teams) * teams;
+  return {.dim = 0, .count = (rows + each - 1) / each, .each = each, .left = 0, .isColumns = true, .isOfRows = true};
+}
+
 std::vector<bool> marked(size_t rank, std::span<const size_t> dims) {
   std::vector<bool> out(rank);
   for (const size_t d : dims) out[d] = true;
@@ -321,8 +330,15 @@ TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t
   const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
   const std::vector<bool> reduced = marked(values_[body.index].sizes.size(), dims);
   if (!isPlace)
-    if (const std::optional<Parts> parts = findParts(body, reduced))
+    if (std::optional<Parts> parts = findParts(body, reduced)) {
+      if (kind == ReduceKind::Sum && parts->isColumns) {
+        int64_t rows = 1, columns = 1;
+        for (size_t d = 0; d < reduced.size(); ++d)
+          (reduced[d] ? rows : columns) *= *findNumber(values_[body.index].sizes[d]);
+        if (rowsToo_.contains({rows, columns})) parts = partsOfRows(rows);
+      }
       return reduceParts(kind, body, reduced, keep, *parts);
+    }
   return reduceWhole(kind, body, dims, keep);
 }
 
@@ -480,6 +496,34 @@ std::optional<Lowering::Parts> Lowering::findEvenParts(TensorId body, std::span<
   return parts;
 }
 
+/// Of one part. What the reduced dimensions count together, row by row, is what the iterations of a nest of rows count.
+ExprId Lowering::reductionOfRows(ReduceKind kind, TensorId body, const std::vector<bool>& reduced, const Index& kept,
+                                 const Parts& parts, ExprId part) {
+  const Tensor& tensor = values_[body.index];
+  Sizes sizes;
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if (reduced[d]) sizes.push_back(tensor.sizes[d]);
+  const int64_t rows = *findNumber(product(sizes));
+  const RangeId inPart = program.addRange("r" + std::to_string(program.ranges.size()), integer(parts.each));
+  const ExprId row = simplifier.add(simplifier.multiply(part, integer(parts.each)), pool().range(inPart));
+  const bool isEven = rows % parts.each == 0;
+  ExprId left = isEven ? row : simplifier.minimum(row, integer(rows - 1));
+  Index at(reduced.size());
+  for (size_t d = reduced.size(), next = kept.size(); d-- > 0;) {
+    if (!reduced[d]) {
+      at[d] = kept[--next];
+      continue;
+    }
+    at[d] = simplifier.remainder(left, tensor.sizes[d]);
+    left = simplifier.floorDivide(left, tensor.sizes[d]);
+  }
+  const DType dtype = computeType(tensor.dtype);
+  ExprId element = this->at(body, at);
+  if (!isEven)
+    element = where(scalar(row) < scalar(integer(rows)), scalar(element), scalar(pool().number(dtype, 0.0))).id;
+  return pool().reduce(kind, {inPart}, element);
+}
+
 TensorId Lowering::stored(TensorId of) {
   return add({.name = values_[of.index].name,
               .dtype = values_[of.index].dtype,
@@ -496,7 +540,8 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
               .dtype = values_[body.index].dtype,
               .form = Tensor::Form::Reduction,
               .cost = 1,
-              .columnParts = parts.isColumns ? parts.outer.size() + 1 : 0};
+              .columnParts = parts.isColumns ? parts.outer.size() + 1 : 0,
+              .isOfRows = parts.isOfRows};
   Sizes counts;
   for (const size_t d : parts.outer) counts.push_back(values_[body.index].sizes[d]);
   counts.push_back(integer(parts.count));
@@ -520,6 +565,10 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
     const ExprId first = simplifier.multiply(*(behind - 1), integer(parts.each));
     return reduction(kind, body, inPart, kept, parts.dim, first, integer(parts.each));
   };
+  if (parts.isOfRows)
+    part.element = [this, kind, body, reduced, parts](const Index& i) {
+      return reductionOfRows(kind, body, reduced, Index(i.begin() + 1, i.end()), parts, i.front());
+    };
   const TensorId partial = add(std::move(part));
   hasParts_ = true;
   Tensor t{.name = std::string(loops::reduceName(kind)),

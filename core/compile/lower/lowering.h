@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -62,6 +63,7 @@ struct Tensor {
   std::optional<size_t> fastest = {};
   /// Of parts of columns, which reduceParts() makes the whole of: how many dimensions, the first ones, count parts.
   size_t columnParts = 0;
+  bool isOfRows = false;  ///< of parts of columns: a kernel that goes over the rows may make them on the way
   bool isResult = false;  ///< stored in any case, so that nests which come later may read it
 };
 
@@ -70,14 +72,22 @@ struct TensorList {
   std::function<TensorId(size_t index, const std::string& name, DType, Sizes)> piece;
 };
 
+/// How many there are of each, counted over all dimensions.
+struct RowsAndColumns {
+  int64_t rows, columns;
+  auto operator<=>(const RowsAndColumns&) const = default;
+};
+
 class Lowering {
  public:
-  explicit Lowering(const Graph&, const Machine& = {});
+  /// `rowsToo`: of tensors with so many rows and columns, both are reduced, in one pass over both.
+  explicit Lowering(const Graph&, const Machine& = {}, std::set<RowsAndColumns> rowsToo = {});
   Lowering(const Lowering&) = delete;
   Lowering& operator=(const Lowering&) = delete;
 
   const Graph& graph;
   const Machine machine;
+  bool reducesRowsToo() const { return !rowsToo_.empty(); }
   loops::Program program;
   loops::Simplifier simplifier;
   loops::ExprPool& pool() { return program.expressions; }
@@ -129,6 +139,7 @@ class Lowering {
     int64_t count, each, left;
     std::vector<size_t> outer = {};
     bool isColumns = false;  ///< memory runs along what is kept: the parts of one column lie apart
+    bool isOfRows = false;   ///< of columns: what is reduced counts as one dimension, and the last part may be shorter
   };
   /// Parts of one length, where reduce() over `dims` would combine parts first: of columns, and of rows on a CPU.
   std::optional<Parts> findEvenParts(TensorId body, std::span<const size_t> dims) const;
@@ -182,6 +193,8 @@ class Lowering {
   };
   std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
   std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted) const;
+  ExprId reductionOfRows(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, const Parts&,
+                         ExprId part);
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
   ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,
                    ExprId first, ExprId extent);
@@ -189,6 +202,7 @@ class Lowering {
   loops::SizeId symbol(const std::string& name);
   std::string sizeName(const std::string& wish) const;
 
+  const std::set<RowsAndColumns> rowsToo_;
   bool hasParts_ = false;
   uint32_t origin_ = 0;  ///< of the node that is lowered now
   std::vector<Tensor> values_;

@@ -398,7 +398,7 @@ class Scheduler {
   }
 
   bool joinsPartsOf(const Target& t, TensorId sums) {
-    if (withParts_.contains(sums)) return false;
+    if (withParts_.contains(sums) || l_[sums].isOfRows) return false;
     const Target parts = planned(sums, l_[sums].buffer);
     const Expr sum = l_.pool()[valueOf(sums, parts.domain.index)];
     if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) return false;

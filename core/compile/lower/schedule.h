@@ -3,6 +3,7 @@
 // Private to core/compile/lower.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ void schedule(Lowering&, const std::vector<ScheduledResult>& results);
 /// what both read once: on a GPU also where the later one reads what the same iteration of the earlier one stores, and
 /// where other nests stand between them whose results it does not read.
 void joinStatistics(Lowering&);
+
+/// Rows and columns that nests reduce of the same tensors, each in nests of its own.
+std::set<RowsAndColumns> rowsBesideColumns(const Lowering&);
 
 /// The program with what its outputs need, alone: inputs and sizes as they are, everything else numbered anew.
 loops::Program tidied(const loops::Program&);

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <cstdlib>
 #include <semaphore>
 #include <string>
@@ -48,6 +49,14 @@ bool overlaps(int capability) {
 bool hasClusters(int capability) {
   static const char* const wanted = std::getenv("GRAFT_CLUSTERS");
   return capability >= codegen::kClusterCapability && wanted && std::string_view(wanted) != "0";
+}
+
+/// "graft_add_gelu" of a group of that name. The name comes from a file, so only what C++ takes is kept of it.
+std::string kernelName(const std::string& group) {
+  constexpr size_t longest = 64;
+  std::string name = "graft_";
+  for (const char c : group.substr(0, longest)) name += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+  return name;
 }
 
 CudaDriver::Stream streamOf(const c10::Device& device) {
@@ -184,6 +193,7 @@ Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at:
   if (!isClustered) options.limits.cluster = 1;
   options.isOverlapped = overlaps(state->gpu.capability);
   options.hasNames = false;
+  options.name = kernelName(graph.name);
   for (const at::Tensor& t : inputs) {
     options.layouts.push_back(codegen::constantLayout(*program, t.strides().vec()));
     options.alignments.push_back(CudaCompiled::alignmentOf(t));

@@ -3,10 +3,10 @@
     MODELS["bert"](batch) -> (module in eval mode, its positional inputs), both fp32 on the CPU
 
 Every builder keeps its library's defaults: PyTorch's own attention, a forward pass as the family's users call it. A family is one file;
-a new builder there, marked with @model, is found by its name. `timm:NAME` is any model of timm. SETS are named lists.
+a new builder there, marked with @model, is found by its name. `timm:NAME` is any model of timm, and `transformers:NAME` a class of transformers, of at most four layers. SETS are named lists.
 """
 from . import convolutional, decoders, diffusion, encoders, own, vision
-from .common import MODELS, from_timm
+from .common import MODELS, from_timm, from_transformers
 
 # No shipped rule was written for these.
 ZOO = """
@@ -21,8 +21,9 @@ SETS = {"zoo": ZOO, "rules": [name for name in MODELS if name not in ZOO], "all"
 
 
 def known(name):
-    return name in MODELS or name.startswith("timm:")
+    return name in MODELS or name.startswith(("timm:", "transformers:"))
 
 
 def builder(name):
-    return from_timm(name.removeprefix("timm:")) if name.startswith("timm:") else MODELS[name]
+    library, _, of_library = name.partition(":")
+    return {"timm": from_timm, "transformers": from_transformers}[library](of_library) if of_library else MODELS[name]

@@ -24,6 +24,25 @@ def from_timm(name):
     return build
 
 
+def from_transformers(name, most_layers=4):
+    """The builder of the class NAME of transformers (RobertaModel, Phi3Model, Dinov2WithRegistersModel), with its default configuration but at
+    most `most_layers` layers. It takes tokens or pictures, as the class' main input says."""
+    def build(batch):
+        import transformers
+        kind = getattr(transformers, name)
+        config = kind.config_class()
+        for layers in ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"):
+            if isinstance(getattr(config, layers, None), int):
+                setattr(config, layers, min(most_layers, getattr(config, layers)))
+        if hasattr(config, "use_cache"):
+            config.use_cache = False
+        if getattr(kind, "main_input_name", "input_ids") == "pixel_values":
+            size = getattr(config, "image_size", 224)
+            return vision_transformer(kind, config, batch, size if isinstance(size, int) else 224)
+        return text(kind, config, batch)
+    return build
+
+
 class First(nn.Module):
     """Calls a Hugging Face model with named tensors and returns its first output."""
 

@@ -1,15 +1,126 @@
 #include "core/compile/codegen/cuda/cuda_code.h"
 
 #include <algorithm>
+#include <set>
+#include <utility>
 
 #include "core/compile/codegen/cuda/cuda_plan.h"
 #include "core/compile/codegen/cuda/cuda_printer.h"
 #include "core/compile/codegen/cuda/cuda_spelling.h"
 #include "core/compile/codegen/placement.h"
+#include "core/compile/loops/reachable.h"
 
 namespace graft::codegen {
 
 using loops::Buffer;
+using loops::BufferId;
+using loops::ExprId;
+using loops::Nest;
+using loops::Program;
+
+namespace {
+
+std::set<BufferId> readBy(const Program& program, const Nest& nest) {
+  std::vector<ExprId> roots;
+  for (const loops::Store& s : nest.stores) {
+    roots.push_back(s.value);
+    roots.insert(roots.end(), s.index.begin(), s.index.end());
+  }
+  std::set<BufferId> out;
+  for (const ExprId id : loops::reachable(program.expressions, roots))
+    if (const loops::Expr& e = program.expressions[id]; e.op == loops::Op::Load) out.insert(e.buffer());
+  return out;
+}
+
+bool writesOneOf(const Nest& nest, const std::set<BufferId>& buffers) {
+  return std::any_of(nest.stores.begin(), nest.stores.end(),
+                     [&](const loops::Store& s) { return buffers.contains(s.buffer); });
+}
+
+/// Makes the kernels of nests, one nest after another.
+class KernelMaker {
+ public:
+  KernelMaker(const Program& program, std::string name, CudaPlanner& planner, CudaPrinter& printer)
+      : program_(program), nests_(program.nests), name_(std::move(name)), planner_(planner), printer_(printer) {}
+
+  /// Of the nest and those that join it; none where an earlier one has taken the nest along.
+  Result<std::vector<CudaPrinter::Printed>> make(size_t nest, size_t kernels) {
+    if (joined_.contains(nest)) return std::vector<CudaPrinter::Printed>();
+    std::vector<size_t> taken;
+    if (const std::optional<CudaPlan> plan = withColumnSums(nest, taken))
+      if (auto all = printer_.print(*plan, nameOf(kernels))) {
+        joined_.insert(taken.begin(), taken.end());
+        std::vector<CudaPrinter::Printed> one;
+        one.push_back(std::move(*all));
+        return one;
+      }
+    Status status = done();
+    for (const bool hasTeams : {true, false}) {
+      std::vector<CudaPrinter::Printed> printed;
+      status = done();
+      for (const CudaPlan& plan : planner_.plan(nests_[nest], hasTeams)) {
+        if (plan.iterations == 0) continue;
+        auto one = printer_.print(plan, nameOf(kernels + printed.size()));
+        if (one)
+          printed.push_back(std::move(*one));
+        else
+          status = one.error();
+      }
+      if (status) return printed;
+    }
+    return status.error();
+  }
+
+ private:
+  /// One kernel for a nest of rows and nests of parts of its columns. The first of them is `nest`; the others are
+  /// `taken` along.
+  std::optional<CudaPlan> withColumnSums(size_t nest, std::vector<size_t>& taken) {
+    std::optional<CudaPlan> plan;
+    size_t rows = nest;
+    std::vector<const Nest*> columns;
+    for (size_t other = nest + 1; other < nests_.size(); ++other) {
+      if (joined_.contains(other)) continue;
+      std::optional<CudaPlan> more;
+      // What the rows store, a block has at hand when it adds it up.
+      if (mayComeEarlier(other, nest, rows)) {
+        columns.push_back(&nests_[other]);
+        more = planner_.planWithColumnSums(nests_[rows], columns);
+        if (!more) columns.pop_back();
+      }
+      if (!more && !plan && mayComeEarlier(other, nest)) {
+        columns = {&nests_[nest]};
+        more = planner_.planWithColumnSums(nests_[other], columns);
+        if (more)
+          rows = other;
+        else
+          columns.clear();
+      }
+      if (!more) continue;
+      plan = std::move(more);
+      taken.push_back(other);
+    }
+    return plan;
+  }
+
+  std::string nameOf(size_t kernel) const { return name_ + "_" + std::to_string(kernel); }
+
+  /// Whether nothing from the earlier nest on writes what the later one reads, but for `except`.
+  bool mayComeEarlier(size_t later, size_t earlier, std::optional<size_t> except = {}) const {
+    const std::set<BufferId> reads = readBy(program_, nests_[later]);
+    for (size_t i = earlier; i < later; ++i)
+      if (i != except && writesOneOf(nests_[i], reads)) return false;
+    return true;
+  }
+
+  const Program& program_;
+  const std::vector<Nest> nests_;  ///< planning adds to the program
+  const std::string name_;
+  CudaPlanner& planner_;
+  CudaPrinter& printer_;
+  std::set<size_t> joined_;
+};
+
+}  // namespace
 
 Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options) {
   if (options.sizes.size() != program.sizes.size())
@@ -39,23 +150,11 @@ Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options
   CudaPlanner planner(accesses, program, placement.strides, planning);
   CudaPrinter printer(accesses, planner, options, placement.slots, planning.alignments);
   std::string kernels;
-  for (const loops::Nest& nest : std::vector<loops::Nest>(program.nests)) {
-    std::vector<CudaPrinter::Printed> printed;
-    for (const bool hasTeams : {true, false}) {
-      printed.clear();
-      Status status = done();
-      for (const CudaPlan& plan : planner.plan(nest, hasTeams)) {
-        if (plan.iterations == 0) continue;
-        auto one = printer.print(plan, "kernel_" + std::to_string(code.kernels.size() + printed.size()));
-        if (one)
-          printed.push_back(std::move(*one));
-        else
-          status = one.error();
-      }
-      if (status) break;
-      if (!hasTeams) return status.error();
-    }
-    for (CudaPrinter::Printed& p : printed) {
+  KernelMaker maker(program, options.name, planner, printer);
+  for (size_t nest = 0, nests = program.nests.size(); nest < nests; ++nest) {
+    auto printed = maker.make(nest, code.kernels.size());
+    if (!printed) return printed.error();
+    for (CudaPrinter::Printed& p : *printed) {
       for (int& slot : p.kernel.buffers)
         if (slot < 0) slot = slots - slot - 1;
       slots += static_cast<int>(p.scratchBytes.size());

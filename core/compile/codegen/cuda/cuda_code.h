@@ -37,6 +37,8 @@ struct CudaOptions {
   /// Buffers keep their names, for people. Otherwise groups that differ in names alone have the same source, which is
   /// compiled once.
   bool hasNames = true;
+  /// What the kernels are called, as profilers show them: letters, digits and '_'. A number follows.
+  std::string name = "kernel";
   /// With the origins of expressions, as loops/marks.h writes them: for people, since no compiler takes the marks.
   bool hasMarks = false;
 };

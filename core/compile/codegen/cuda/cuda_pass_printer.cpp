@@ -268,7 +268,7 @@ void CudaPrinter::store(const Store& s, std::vector<std::string>& after) {
     return;
   }
   const bool isTeam = plan_->kind == CudaPlan::Kind::Rows || plan_->kind == CudaPlan::Kind::Columns;
-  const bool isLive = !isTeam || plan_->iterations % plan_->perBlock == 0;
+  const bool isLive = !isTeam || plan_->isAlwaysLive();
   const std::string live = isLive ? "" : "if (isLive) ";
   const ExprId offset = planner_.offset(s.buffer, s.index);
   const int64_t width =

@@ -38,9 +38,10 @@ std::string CudaPlan::describe() const {
   std::string lengths;
   for (const auto& [length, row] : rows)
     lengths += fmt::format("{}{}{}", lengths.empty() ? "" : ", ", length, row.isInRegisters ? " in registers" : "");
-  return fmt::format("{} {} of {}, {} threads each{}{}", iterations, kind == Kind::Rows ? "rows" : "columns", lengths,
+  return fmt::format("{} {} of {}, {} threads each{}{}{}", iterations, kind == Kind::Rows ? "rows" : "columns", lengths,
                      team, cluster > 1 ? fmt::format(" in {} blocks", cluster) : "",
-                     vector > 1 ? fmt::format(", {} columns of each thread", vector) : "");
+                     vector > 1 ? fmt::format(", {} columns of each thread", vector) : "",
+                     sums.empty() ? "" : fmt::format(", {} of a block, which combines their columns", rowsOfBlock));
 }
 
 CudaPlanner::CudaPlanner(Accesses& accesses, loops::Program& program, std::vector<Strides> strides,

@@ -39,6 +39,14 @@ struct CudaProduct {
   ProductTile tile;
 };
 
+/// A sum of columns, or another combination, that blocks of Rows have a part of each: of the rows that they run.
+struct CudaColumnSum {
+  loops::ReduceKind kind = loops::ReduceKind::Sum;
+  ExprId value;        ///< of the row CudaPlan::index, and of its elements
+  BufferId parts;      ///< one for each block and each element of a row
+  ExprId offset = {};  ///< into `parts`: of CudaPlan::block, and of the row's elements
+};
+
 /// One kernel: a nest, rewritten, and the threads for it.
 struct CudaPlan {
   enum class Kind : uint8_t {
@@ -65,6 +73,13 @@ struct CudaPlan {
   std::optional<CudaProduct> product;     ///< of Product
   std::map<int64_t, CudaRow> rows;        ///< of teams, by length
   std::unordered_set<ExprId> rowReduces;  ///< Reduces that a team computes together
+  std::vector<CudaColumnSum> sums;  ///< of Rows that lie in registers: of the elements of one row, below each other
+  RangeId block;                    ///< of sums: counts blocks
+  int64_t rowsOfBlock = 0;          ///< of sums: a block's teams run so many iterations, in turns
+  /// Iterations of a block, or of a cluster of blocks.
+  int64_t iterationsOfBlock() const { return sums.empty() ? perBlock : rowsOfBlock; }
+  /// Whether each team has an iteration whenever it asks for one.
+  bool isAlwaysLive() const { return iterationsOfBlock() % perBlock == 0 && iterations % iterationsOfBlock() == 0; }
   std::string describe() const;
 };
 
@@ -81,6 +96,10 @@ class CudaPlanner {
 
   /// The kernels of a nest, in any order. Without teams, each iteration is one thread's.
   std::vector<CudaPlan> plan(const loops::Nest&, bool hasTeams = true);
+  /// One kernel for all nests: each block runs rows of the first one, and combines on the way a part of each column of
+  /// the others, so that what both read is read once. Nothing where they do not go over the same elements, or where
+  /// rows are too long for registers.
+  std::optional<CudaPlan> planWithColumnSums(const loops::Nest& rows, const std::vector<const loops::Nest*>& columns);
   /// Where an element lies: elements behind the buffer's first one.
   ExprId offset(BufferId, const std::vector<ExprId>& index);
 
@@ -111,6 +130,11 @@ class CudaPlanner {
   std::optional<CudaPlan> planProduct(const loops::Nest&);
   CudaProduct::Operand operandOf(ExprId load, RangeId side, RangeId inner);
   CudaPlan planTeam(const loops::Nest&);
+  bool mayBeParts(const loops::Nest& columns, const loops::Nest& rows) const;
+  bool addColumnSum(CudaPlan&, const loops::Nest& columns, const loops::Store&);
+  std::optional<ExprId> withStoredValues(const CudaPlan&, ExprId value);
+  bool sharesLoads(const CudaPlan&);
+  int64_t keptBytesOf(const CudaPlan&);
   bool isPeriodic(const CudaPlan&) const;
   bool hasArrays(const CudaPlan&) const;
   bool keepsOwnElements(const CudaPlan&) const;

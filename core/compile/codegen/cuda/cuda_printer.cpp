@@ -13,6 +13,13 @@ using loops::Op;
 using loops::Store;
 using Role = loops::Buffer::Role;
 
+namespace {
+
+/// Of a multiprocessor, at least, where threads keep sums of columns: each has 128 registers.
+constexpr int kThreadsWithSums = 512;
+
+}  // namespace
+
 std::string CudaPrinter::typeName(DType dtype) { return cudaType(dtype); }
 
 CudaPrinter::CudaPrinter(Accesses& accesses, CudaPlanner& planner, const CudaOptions& options,
@@ -76,6 +83,10 @@ std::string CudaPrinter::header(const std::string& function) {
       reads.push_back(e.buffer());
     for (const ExprId operand : e.operands) self(self, operand);
   };
+  for (const CudaColumnSum& s : plan_->sums) {
+    walk(walk, s.value);
+    writes.push_back(s.parts);
+  }
   for (const Store& s : plan_->nest.stores) {
     walk(walk, s.value);
     for (const ExprId i : s.index) walk(walk, i);
@@ -98,8 +109,10 @@ std::string CudaPrinter::header(const std::string& function) {
     parameters += (parameters.empty() ? "" : ", ") + fmt::format("void* __restrict__ scratch{}", i + 1);
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
   const std::string cluster = plan_->cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", plan_->cluster) : "";
+  std::string bounds = std::to_string(plan_->threads);
+  if (!plan_->sums.empty()) bounds += fmt::format(", {}", std::max(1, kThreadsWithSums / plan_->threads));
   std::string text = fmt::format("// {}\nextern \"C\" __global__ void {}__launch_bounds__({}) {}({}) {{\n",
-                                 plan_->describe(), cluster, plan_->threads, function, parameters);
+                                 plan_->describe(), cluster, bounds, function, parameters);
   if (sharedBytes_ > 0) text += "  extern __shared__ __align__(1024) unsigned char shared[];\n";
   if (options_.isOverlapped) text += "  overlap();\n";
   return text;
@@ -120,7 +133,7 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   hasOwn_ = isJoined_ = false;
   pass_ = {};
   steps_.reset();
-  chunk_ = lane_ = localScope_ = 0;
+  chunk_ = lane_ = localScope_ = iteration_ = 0;
   sharedBytes_ = 0;
   names_ = 0;
   printed_ = {};
@@ -128,6 +141,10 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
     countUses(s.value);
     const loops::Buffer& b = program_.buffer(s.buffer);
     if (b.role != Role::Local || isArray(b)) countUses(planner_.offset(s.buffer, s.index));
+  }
+  for (const CudaColumnSum& s : plan.sums) {
+    countUses(s.value);
+    countUses(s.offset);
   }
   tiles_.clear();
   const bool isTeam = plan.kind == CudaPlan::Kind::Rows || plan.kind == CudaPlan::Kind::Columns;
@@ -144,7 +161,8 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   printed_.text = head + scopes_[0].text + "}\n";
   printed_.kernel.function = function;
   printed_.kernel.schedule = plan.describe();
-  const int64_t each = isTeam ? plan.perBlock : static_cast<int64_t>(plan.vector) * plan.chunks * plan.threads;
+  const int64_t each =
+      isTeam ? plan.iterationsOfBlock() : static_cast<int64_t>(plan.vector) * plan.chunks * plan.threads;
   printed_.kernel.blocks = (plan.iterations + each - 1) / each * plan.cluster;
   printed_.kernel.cluster = plan.cluster;
   if (plan.kind == CudaPlan::Kind::Tiles)

@@ -86,6 +86,20 @@ class CudaPrinter {
   void storePass(const std::vector<const loops::Store*>&);
   void reducePass(const std::vector<ExprId>& together, const std::vector<const loops::Store*>& stores);
   void rowStore(const loops::Store&);
+  void openIteration();
+  /// Loads of CudaPlan::sums.
+  struct RowLoads {
+    std::vector<ExprId> elements;   ///< of one row
+    std::vector<ExprId> numbers;    ///< of one row, one for all its elements
+    std::vector<ExprId> ofAllRows;  ///< the same for each row
+  };
+  RowLoads loadsOfRow();
+  std::string rowArray(const std::string& stem, DType, const std::string& start);
+  std::string firstOf(const std::string& rowArray) const;
+  void fillRows(const std::vector<ExprId>& loads);
+  std::vector<std::string> openIterationsOfBlock();
+  void sumColumns(const std::vector<std::string>& names);
+  Status joinColumnSums(const std::vector<std::string>& names);
   void barrier();
   /// Whether each thread has several columns, one in each lane.
   bool hasColumnLanes() const { return plan_->kind == CudaPlan::Kind::Columns && plan_->vector > 1; }
@@ -174,6 +188,7 @@ class CudaPrinter {
   Pass pass_;
   std::optional<LaneSteps> steps_;
   size_t chunk_ = 0, lane_ = 0, localScope_ = 0;
+  size_t iteration_ = 0;  ///< the scope of one iteration of a team
   int64_t sharedBytes_ = 0;
   int passScopes_ = 0;
   bool isIndex_ = false;  ///< what is printed now says where an element lies

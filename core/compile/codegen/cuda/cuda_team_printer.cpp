@@ -66,7 +66,7 @@ void CudaPrinter::reducePass(const std::vector<ExprId>& together, const std::vec
   for (const Part& part : parts) {
     std::string name = joined(part.e, part.type, part.name, p.vector);
     if (isPlace(part.e)) name += ".place";
-    scopes_[0].names[part.id] = name;
+    scopes_[iteration_].names[part.id] = name;
   }
 }
 
@@ -108,7 +108,7 @@ std::string CudaPrinter::joined(const Expr& e, const std::string& type, const st
 
 void CudaPrinter::rowStore(const Store& s) {
   const bool isLocal = program_.buffer(s.buffer).role == Role::Local;
-  const bool isLive = plan_->iterations % plan_->perBlock == 0;
+  const bool isLive = plan_->isAlwaysLive();
   const std::string first = std::string("if (t == 0") + (isLive ? "" : " && isLive") + ") ";
   if (hasColumnLanes()) {
     if (!isLocal) open({first + "{"});
@@ -153,7 +153,7 @@ void CudaPrinter::storePass(const std::vector<const Store*>& together) {
 void CudaPrinter::reducesOf(ExprId value, std::vector<ExprId>& order) const {
   std::unordered_set<ExprId> seen(order.begin(), order.end());
   const auto walk = [&](const auto& self, ExprId id) -> void {
-    if (!seen.insert(id).second || scopes_[0].names.contains(id)) return;
+    if (!seen.insert(id).second || scopes_[iteration_].names.contains(id)) return;
     for (const ExprId operand : program_.expressions[id].operands) self(self, operand);
     if (plan_->rowReduces.contains(id)) order.push_back(id);
   };
@@ -177,7 +177,8 @@ void CudaPrinter::keepLoads(const std::vector<std::vector<ExprId>>& passes) {
   for (const ExprId id : order) {
     const Expr& e = program_.expressions[id];
     const Dependence& d = accesses_.of(id);
-    if (program_.buffer(e.buffer()).role == Role::Local || d.isUnsafe || !d.written.empty()) continue;
+    if (kept_.contains(id) || program_.buffer(e.buffer()).role == Role::Local || d.isUnsafe || !d.written.empty())
+      continue;
     for (const auto& [length, row] : plan_->rows) {
       const bool isOfRow = d.depends(row.range) && d.ranges.size() <= (d.depends(plan_->index) ? 2U : 1U);
       if (!isOfRow) continue;
@@ -269,7 +270,8 @@ std::vector<CudaPrinter::Step> CudaPrinter::stepsOfTeam() const {
   return steps;
 }
 
-Status CudaPrinter::printTeam() {
+/// The iteration of a team, `i`.
+void CudaPrinter::openIteration() {
   const CudaPlan& plan = *plan_;
   const std::string type = plan.iterations + plan.perBlock < kSmall ? "i32" : "i64";
   const std::string group = plan.cluster > 1 ? fmt::format("blockIdx.x / {}", plan.cluster) : "blockIdx.x";
@@ -289,13 +291,22 @@ Status CudaPrinter::printTeam() {
   std::string whole = fmt::format("({}){}", type, plan.cluster > 1 ? "(" + group + ")" : group);
   if (each > 1) whole += fmt::format(" * {} + team", each);
   if (hasColumnLanes()) whole = fmt::format("({}) * {}", whole, plan.vector);
-  if (plan.iterations % plan.perBlock == 0) {
+  if (plan.isAlwaysLive()) {
     line(fmt::format("const {} i = {};", type, whole));
   } else {
     const std::string count = cudaNumber(plan.iterations, DType::Int64, plan.iterations < kSmall);
     line(fmt::format("const bool isLive = {} < {};", whole, count));
     line(fmt::format("const {} i = isLive ? {} : {} - {};", type, whole, count, hasColumnLanes() ? plan.vector : 1));
   }
+}
+
+Status CudaPrinter::printTeam() {
+  const CudaPlan& plan = *plan_;
+  std::vector<std::string> sums;
+  if (plan.sums.empty())
+    openIteration();
+  else
+    sums = openIterationsOfBlock();
   if (const Status s = placeLocals(); !s) return s;
   std::vector<Step> steps = stepsOfTeam();
   std::vector<std::vector<ExprId>> passes;
@@ -306,6 +317,9 @@ Status CudaPrinter::printTeam() {
       if (!store->ranges.empty()) values.push_back(store->value);
     passes.push_back(std::move(values));
   }
+  std::vector<ExprId> summed;
+  for (const CudaColumnSum& s : plan.sums) summed.push_back(s.value);
+  passes.push_back(std::move(summed));
   keepLoads(passes);
   for (const Step& s : steps) {
     if (!s.reduces.empty()) {
@@ -316,6 +330,10 @@ Status CudaPrinter::printTeam() {
     } else {
       storePass(s.stores);
     }
+  }
+  if (!plan.sums.empty()) {
+    sumColumns(sums);
+    return joinColumnSums(sums);
   }
   return done();
 }

@@ -155,7 +155,7 @@ void lowerLayerNormGradient(Call& c) {
   if (n == 0 || n > rank || c.rank(mean) != rank) c.refuse("normalized_shape", "does not fit the tensor's dimensions");
   std::vector<size_t> dims, others;
   for (size_t k = 0; k < rank; ++k) (k < rank - n ? others : dims).push_back(k);
-  for (size_t k = 0; k < rank; ++k) c.traits.reducedDims.push_back(static_cast<int64_t>(k));
+  for (const size_t k : dims) c.traits.reducedDims.push_back(static_cast<int64_t>(k));
   std::optional<TensorId> weight;
   if (c.has("weight")) weight = c.widened(c.tensor("weight"), d);
   lowerNormGradient(c, g, x, mean, rstd, weight, dims, others,

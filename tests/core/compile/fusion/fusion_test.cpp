@@ -439,6 +439,34 @@ TEST_CASE("on a GPU, what a library does in several kernels is a kernel without 
   CHECK(groupsOf(g, options) == std::vector<Names>{{"m"}});
 }
 
+TEST_CASE("on a GPU, a large tensor's rows and its columns are reduced by one kernel") {
+  const auto text = [](int rows) {
+    return fmt::format(R"(graph g {{
+    input %x : f32[{0},1024]
+    input %y : f32[{0},1024]
+    %s = aten.softmax.int(%x, -1, dtype=None) : f32[{0},1024]
+    %m = aten.mul.Tensor(%s, %y) : f32[{0},1024]
+    %b = aten.sum.dim_IntList(%m, dim=[0], keepdim=True, dtype=None) : f32[1,1024]
+    %h = aten.neg.default(%b) : f32[1,1024]
+    return %m, %h
+  }})",
+                       rows);
+  };
+  static OperatorSet operators;
+  for (const char* schema :
+       {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+        "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::neg(Tensor self) -> Tensor",
+        "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"})
+    operators.add(*parseSchema(schema));
+  const auto graph = [&](int rows) { return graphOf(text(rows), operators); };
+  FusionOptions gpu;
+  planForGpu(gpu);
+  CHECK(groupsOf(graph(4096), gpu) == std::vector<Names>{{"s", "m", "b", "h"}});
+  const std::vector<Names> apart{{"s", "m"}, {"b", "h"}};
+  CHECK(groupsOf(graph(64), gpu) == apart);  // too small to be taken apart
+  CHECK(groupsOf(graph(4096)) == apart);
+}
+
 TEST_CASE("a gated product takes one of two, and pointwise groups come first") {
   const Graph g = graphOf(R"(graph g {
   input %x : f16[64,256]

@@ -45,6 +45,8 @@ TEST_CASE_METHOD(Fixture, "a division takes out what is divisible") {
   CHECK(text(s.remainder(row, c(128))) == "j + i % 2 * 64");
   CHECK(text(s.floorDivide(s.floorDivide(j, c(4)), c(4))) == "j // 16");
   CHECK(text(s.floorDivide(s.remainder(j, c(16)), c(4))) == "j // 4 % 4");
+  const ExprId k = range("k", 4096);
+  CHECK(text(s.add(s.multiply(s.remainder(s.floorDivide(k, c(8)), c(16)), c(8)), s.remainder(k, c(8)))) == "k % 128");
   CHECK(text(s.remainder(s.remainder(j, c(16)), c(4))) == "j % 4");
   CHECK(s.add(s.multiply(s.floorDivide(j, c(4)), c(4)), s.remainder(j, c(4))) == j);
   CHECK(text(s.floorDivide(s.subtract(j, c(2)), c(4))) == "(j + 2) // 4 - 1");

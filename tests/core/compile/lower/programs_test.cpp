@@ -101,6 +101,31 @@ TEST_CASE("on a GPU, what a column sum is made of and what is stored of it is re
   CHECK(count(apart, "\nnest") == 3);
 }
 
+TEST_CASE("on a GPU, gradients over rows and over columns are one kernel, and the join of the columns' parts") {
+  // 37 rows: the last part of the columns is shorter.
+  const Graph g = typedGraph(R"(graph g {
+    input %g : f32[37,1,64]
+    input %x : f32[37,1,64]
+    input %m : f32[37,1,1]
+    input %r : f32[37,1,1]
+    input %w : f32[64]
+    input %e : f32[37,1,64]
+    %o, %v, %b = aten.native_layer_norm_backward.default(%g, %x, [64], %m, %r, %w, %w, [True, True, True])
+    %d = aten.add.Tensor(%o, %e)
+    return %d, %v, %b
+  })");
+  const lower::Machine machine{.columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
+  const auto program = lower::lower(g, {}, machine);
+  REQUIRE_RESULT(program);
+  INFO(loops::printProgram(*program));
+  const auto code = codegen::makeCudaCode(*program, {.name = "graft_norm"});
+  REQUIRE_RESULT(code);
+  REQUIRE(code->kernels.size() == 2);
+  CHECK(code->kernels[0].function == "graft_norm_0");
+  CHECK(code->kernels[0].schedule.find("which combines their columns") != std::string::npos);
+  CHECK(code->kernels[0].blocks == 10);
+}
+
 TEST_CASE("a node says how it becomes loops, or why it does not") {
   const Graph g = typedGraph(R"(graph g {
     input %x : f32[2,8,64]
