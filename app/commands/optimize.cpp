@@ -61,8 +61,11 @@ void tellGroups(const OptimizeReport& r, const Console& console) {
 
 void tellUnchanged(const OptimizeReport& r, const Console& console) {
   for (const std::string& line : r.advice) console.print(line);
-  console.warn(fmt::format("{} stays as it is: {}.{}", r.result.model, r.whyUnchanged,
-                           r.result.output ? "" : " No file was written; --allow-unchanged copies the model."));
+  const char* what = r.result.timing   ? " It is faster as CUDA graphs, so it was written for them."
+                     : r.result.output ? ""
+                                       : " No file was written; --allow-unchanged copies the model.";
+  console.warn(fmt::format("{} stays as it is: {}.{}", r.result.model, r.whyUnchanged, what));
+  if (r.result.timing) tellTimed(r.result, console);
   if (r.result.output) tellWritten(r.result, console);
 }
 

@@ -132,7 +132,7 @@ void tellTimed(const ApplyReport& r, const Console& console) {
 
 void tellWritten(const ApplyReport& r, const Console& console) {
   const workbench::WrittenModel& w = *r.output;
-  if (r.unchanged) return console.print("written " + w.path + ", the model as it was");
+  if (r.unchanged && !r.timing) return console.print("written " + w.path + ", the model as it was");
   if (w.sizesAreFixed)
     console.note(fmt::format(
         "{} takes inputs of these sizes only: torch.export has to know how sizes follow from each other, and here "

@@ -61,12 +61,13 @@ std::vector<TracedSizes> tracedSizes(const Graph& g) {
 }
 
 Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path, const TensorSet& inputs,
-                                    const std::vector<TracedSizes>& sizes, bool capture) {
+                                    const std::vector<TracedSizes>& sizes, bool capture, bool capturePlain) {
   WrittenModel out;
   out.path = path;
   ExportOptions options;
   options.inputs = inputs;
   options.capture = capture;
+  options.capturePlain = capturePlain;
   const bool isProgram = path.ends_with(".pt2");
   bool isWritten = false;
   if (isProgram && !sizes.empty()) {
@@ -78,18 +79,19 @@ Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path,
   out.captureObstacle = !capture    ? "--no-capture"
                         : isProgram ? "torch.export's format holds no runner; write it as TorchScript (-o OUT.pt), or "
                                       "compile the loaded module with torch.compile(mode=\"reduce-overhead\")"
-                                    : captureObstacle(graph);
-  if (const auto library = findOperatorLibrary(); library && usesGraftOperators(graph)) out.operatorLibrary = *library;
+                                    : captureObstacle(graph, capturePlain);
+  const bool needsLibrary = usesGraftOperators(graph) || (capturePlain && out.captureObstacle.empty());
+  if (const auto library = findOperatorLibrary(); library && needsLibrary) out.operatorLibrary = *library;
   out.libraries = userLibrariesOf(graph);
   return out;
 }
 
 Result<StagedModel> StagedModel::write(const Graph& graph, const std::string& output, const TensorSet& inputs,
-                                       const std::vector<TracedSizes>& sizes, bool capture) {
+                                       const std::vector<TracedSizes>& sizes, bool capture, bool capturePlain) {
   auto folder = TemporaryFolder::beside(output);
   if (!folder) return folder.error();
   const std::string name = std::filesystem::path(output).filename().string();
-  auto written = writeRewritten(graph, folder->file(name), inputs, sizes, capture);
+  auto written = writeRewritten(graph, folder->file(name), inputs, sizes, capture, capturePlain);
   if (!written) return written.error();
   return StagedModel(std::move(*folder), std::move(*written), output);
 }

@@ -55,7 +55,7 @@ class StagedModel {
  public:
   /// Beside `output`, in a folder that goes with this object.
   static Result<StagedModel> write(const Graph&, const std::string& output, const TensorSet& inputs,
-                                   const std::vector<TracedSizes>& sizes, bool capture);
+                                   const std::vector<TracedSizes>& sizes, bool capture, bool capturePlain = false);
   const std::string& path() const { return model_.path; }
   /// Gives the file its name.
   Result<WrittenModel> publish();

@@ -38,8 +38,8 @@ Status exportModel(const Graph& graph, const std::string& path, const ExportOpti
   return (*format)->write(graph, path, options);
 }
 
-std::string captureObstacle(const Graph& g) {
-  if (!usesGraftOperators(g)) return "it uses no graft:: operator, so it loads without their library";
+std::string captureObstacle(const Graph& g, bool mayBePlain) {
+  if (!mayBePlain && !usesGraftOperators(g)) return "it uses no graft:: operator, so it loads without their library";
   return captureFacts(g).obstacle;
 }
 

@@ -18,6 +18,8 @@ struct ExportOptions {
   /// graft.Runner, which runs its forward as CUDA graphs on a GPU (kernels/runner.cpp). Otherwise forward runs as it is
   /// written.
   bool capture = true;
+  /// With `capture`: so is a graph without graft:: operators. The file then needs their library.
+  bool capturePlain = false;
   /// For torch.export, which takes truth values, floats, None and texts only as constants: their values, by the graph's
   /// inputs. Nothing is read of the other inputs.
   TensorSet inputs;
@@ -31,6 +33,7 @@ Result<const FileFormat*> exportFormat(const std::string& path);
 
 /// Why the exported model must not run as a CUDA graph: it has no graft:: operator (and so must load without their
 /// library), or a node does what a graph cannot repeat, and what to do about it. Empty where nothing forbids it.
-std::string captureObstacle(const Graph&);
+/// `mayBePlain`: graft:: operators are not needed.
+std::string captureObstacle(const Graph&, bool mayBePlain = false);
 
 }  // namespace graft

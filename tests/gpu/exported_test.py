@@ -67,6 +67,27 @@ def load(device="cpu", dtype=None):
     return m.to(dtype) if dtype else m
 
 
+class Captured(unittest.TestCase):
+    @needs_gpu
+    def test_a_model_that_nothing_makes_faster_runs_as_graphs(self):
+        class Products(torch.nn.Module):
+            def forward(self, x):
+                for _ in range(60):
+                    x = torch.mm(x, x) % 3
+                return x
+
+        x = torch.rand(16, 16)
+        torch.jit.trace(Products(), x).save(str(folder / "products.pt"))
+        torch.save((x,), folder / "x.pt")
+        said = graft("optimize", folder / "products.pt", "--inputs", folder / "x.pt", "-o", folder / "graphs.pt", "--device", "cuda",
+                     "--seconds", 0.5, "--budget", 5)
+        self.assertIn("as CUDA graphs", said)
+        graphs = torch.jit.load(str(folder / "graphs.pt"), map_location="cuda")
+        for _ in range(4):
+            y = torch.rand(16, 16, device="cuda")
+            self.assertTrue(torch.equal(graphs(y), Products()(y)))
+
+
 class Anywhere(unittest.TestCase):
     def same(self, model, wanted=None):
         torch.testing.assert_close(model(*inputs(seed=5)), original(*inputs(seed=5)) if wanted is None else wanted)

@@ -13,6 +13,7 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/optimize/trials.h"
 #include "core/base/atomic_file.h"
+#include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/cuda_runner.h"
 
@@ -183,6 +184,34 @@ struct Finisher {
   }
 };
 
+/// On a GPU: the model as it is, to be run as CUDA graphs. Writes and publishes it where it is faster so than as the
+/// TorchScript that it is; false where it is not, or cannot be.
+Result<bool> writeCaptured(const OptimizeRequest& request, const Prepared& prepared, const RunOptions& options,
+                           ApplyReport& result, const Job& job) {
+  const Graph& graph = prepared.model.graph;
+  if (!options.device.starts_with("cuda") || !request.capture || request.output.ends_with(".pt2") ||
+      !captureObstacle(graph, true).empty())
+    return false;
+  auto folder = TemporaryFolder::inSystem();
+  if (!folder) return folder.error();
+  const std::string plain = folder->file("original.pt");
+  if (!exportModel(graph, plain)) return false;
+  auto staged = StagedModel::write(graph, request.output, *prepared.inputs, prepared.sizes, true, true);
+  if (!staged) return false;
+  auto before = loadedTorchScript(plain, *prepared.inputs, options);
+  auto after = loadedTorchScript(staged->path(), *prepared.inputs, options);
+  if (!before || !after || !(*before)() || !(*after)()) return false;
+  auto times = timePaired(*before, *after, request.seconds, job, options.device);
+  if (job.cancelled()) return stoppedTrying();
+  if (!times) return false;
+  if (!isFaster({times->ratio, ratioRange(times->a.samplesMs, times->b.samplesMs)})) return false;
+  auto written = staged->publish();
+  if (!written) return written.error();
+  result.output = std::move(*written);
+  result.timing = AgainstOriginal{std::move(*times), "original (TorchScript)", "written file (as CUDA graphs)", {}};
+  return true;
+}
+
 Error cannotRun(const ApplyReport& r) {
   std::vector<std::string> names;
   for (const MissingOperator& m : r.missing) names.push_back(m.name);
@@ -235,7 +264,9 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     report.advice = adviceFor(model, &inputs, trials.options(), noneFits ? *shipped : std::vector<RuleFile>(),
                               semantics.operators(), job);
     if (job.cancelled()) return stoppedTrying();
-    if (request.allowUnchanged) {
+    auto captured = writeCaptured(request, *prepared, trials.options(), result, job);
+    if (!captured) return captured.error();
+    if (!*captured && request.allowUnchanged) {
       auto copied = copyModel(request.model, model.graph, request.output);
       if (!copied) return copied.error();
       result.output = std::move(*copied);

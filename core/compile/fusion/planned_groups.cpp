@@ -49,7 +49,15 @@ void FusionPlanner::collect(FusionPlan& plan) {
       plan.notFused.push_back({n.name, n.op->name, "it has no neighbour that it may be fused with"});
       continue;
     }
-    plan.groups.push_back(describe(i, i));
+    FusionGroup made = describe(i, i);
+    // What a model makes of sizes alone goes to the device that it is run on; a kernel runs where its tensors are.
+    if (std::none_of(made.inputs.begin(), made.inputs.end(), [&](ValueId v) { return g_.value(v).type.isTensor(); })) {
+      for (const NodeId n : made.computing)
+        plan.notFused.push_back({g_.node(n).name, g_.node(n).op->name,
+                                 "its group reads no tensor, which would say on which device it runs"});
+      continue;
+    }
+    plan.groups.push_back(std::move(made));
   }
   for (const NodeId id : g_.order()) {
     const Node& n = g_.node(id);

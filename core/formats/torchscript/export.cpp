@@ -16,7 +16,8 @@ Status TorchScriptFormat::write(const Graph& graph, const std::string& path, con
   // Opened first: where the path cannot be written to, no time goes into the conversion.
   auto file = AtomicFile::beside(path);
   if (!file) return file.error();
-  TorchScriptWriter writer(graph, options.capture && captureObstacle(graph).empty());
+  const bool isCaptured = options.capture && captureObstacle(graph, options.capturePlain).empty();
+  TorchScriptWriter writer(graph, isCaptured);
   auto module = writer.module();
   if (!module) {
     Error e = module.error();
@@ -25,7 +26,7 @@ Status TorchScriptFormat::write(const Graph& graph, const std::string& path, con
   }
   torch::jit::ExtraFilesMap extra;
   ArchiveMetadata metadata = writer.metadata();
-  if (usesGraftOperators(graph))
+  if (isCaptured || usesGraftOperators(graph))
     metadata.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
   extra["graft.json"] = metadataJson(metadata);
   try {

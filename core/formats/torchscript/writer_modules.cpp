@@ -118,8 +118,9 @@ std::string TorchScriptWriter::classNameOf(const std::string& type) {
 jit::Module TorchScriptWriter::buildModule(const std::string& path) {
   jit::Module module(c10::QualifiedName(className(path)), unit_, /*shouldMangle=*/true);
   module.register_attribute("training", c10::BoolType::get(), false);
-  // A model with operators of ours is for inference: it runs as it was verified, also where gradients are on.
-  const bool isForInference = usesGraftOperators(g_);
+  // A model with operators of ours, or to be captured, is for inference: it runs as it was verified, also where
+  // gradients are on.
+  const bool isForInference = capture_ || usesGraftOperators(g_);
   for (const auto& [name, id] : attributes_[path]) {
     const Value& v = g_.value(id);
     at::Tensor t = weightTensor(v);

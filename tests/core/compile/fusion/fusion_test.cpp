@@ -439,6 +439,28 @@ TEST_CASE("on a GPU, what a library does in several kernels is a kernel without 
   CHECK(groupsOf(g, options) == std::vector<Names>{{"m"}});
 }
 
+TEST_CASE("a group that reads no tensor stays operators, which follow the model to its device") {
+  static OperatorSet operators;
+  for (const char* schema :
+       {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+        "pin_memory=None) -> Tensor",
+        "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "aten::neg(Tensor self) -> Tensor"})
+    operators.add(*parseSchema(schema));
+  const Graph g = graphOf(R"(graph g {
+    input %x : i64[4096]
+    %r = aten.arange.default(4096, dtype=None, layout=None, device=None, pin_memory=None) : i64[4096]
+    %a = aten.neg.default(%r) : i64[4096]
+    %s = aten.arange.default(4096, dtype=None, layout=None, device=None, pin_memory=None) : i64[4096]
+    %b = aten.add.Tensor(%x, %s, alpha=1) : i64[4096]
+    return %a, %b
+  })",
+                          operators);
+  const FusionPlan plan = planFusion(g);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"s", "b"}});
+  REQUIRE(plan.notFused.size() == 2);
+  CHECK(plan.notFused[0].why.find("reads no tensor") != std::string::npos);
+}
+
 TEST_CASE("on a GPU, a large tensor's rows and its columns are reduced by one kernel") {
   const auto text = [](int rows) {
     return fmt::format(R"(graph g {{
