@@ -129,7 +129,7 @@ def difference(a, b, coarse):
     if not torch.equal(a.isfinite(), b.isfinite()):
         return "NaN or infinity in other places"
     scale, apart = a.nan_to_num(posinf=0, neginf=0).abs().max(), (a.double() - b.double()).nan_to_num(posinf=0, neginf=0).abs().max()
-    tolerance = max(TOLERANCE[a.dtype], TOLERANCE[torch.bfloat16] if coarse else 0)
+    tolerance = max(TOLERANCE[d] for d in ((a.dtype, torch.bfloat16) if coarse else (a.dtype,)))
     return f"off by {float(apart):.3g} (largest value {float(scale):.3g})" if apart > tolerance * scale else None
 
 
