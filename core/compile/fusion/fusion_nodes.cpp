@@ -204,7 +204,8 @@ class Reader {
     const bool isTrailing = std::is_sorted(isReduced.begin(), isReduced.end());
     f.rowKey = {static_cast<int64_t>(f.rows)};
     if (isTrailing) return;
-    f.isOfColumns = std::is_sorted(isReduced.rbegin(), isReduced.rend());
+    // A norm would go over its columns again once it has their statistics.
+    f.isOfColumns = n.op->baseName() == "sum" && std::is_sorted(isReduced.rbegin(), isReduced.rend());
     for (size_t d = 0; d < shape.size(); ++d) f.rowKey.push_back(isReduced[d] ? -1 : shape[d].size);
   }
 

@@ -40,7 +40,7 @@ struct FusionNode {
   bool hasRows = false;
   double rows = 0;
   std::vector<int64_t> rowKey;
-  bool isOfColumns = false;  ///< it reduces the first dimensions alone: its rows are the columns of another's rows
+  bool isOfColumns = false;  ///< a sum over the first dimensions alone: its rows are the columns of another's rows
   /// Of what it reads so few elements, one for each row: a loss those of its targets' classes. Invalid where it reads
   /// all.
   ValueId picksFrom;

@@ -34,7 +34,7 @@ struct GrowingGroup {
   bool hasRows = false;
   double rows = 0;
   std::vector<int64_t> rowKey;
-  bool isOfColumns = false;  ///< what it reduces are columns of other rows
+  bool isOfColumns = false;  ///< what it sums up are columns of other rows
   double columns = 0;        ///< of its rows, that it reduces too; 0: none
   NodeId product;            ///< the matrix product among them
   Sides sides;               ///< of what is to stay apart
@@ -74,7 +74,7 @@ class FusionPlanner {
   std::optional<double> picksBehind(NodeId reader, ValueId read, uint32_t b) const;
   /// By the block, itself or through views.
   bool isReturned(ValueId v) const;
-  /// Whether b reduces the columns of a's rows: on a GPU, one kernel does both, where they are worth taking apart.
+  /// Whether b sums up the columns of a's rows: on a GPU, one kernel does both, where they are worth taking apart.
   bool areRowsAndColumns(const GrowingGroup& a, const GrowingGroup& b) const;
   static std::string rowsDiffer(const GrowingGroup& a, const GrowingGroup& b);
   /// Whether both can be one kernel, as far as what they go over tells.
