@@ -1,7 +1,9 @@
 #include "core/compile/loops/reachable.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 namespace graft::loops {
 
@@ -37,6 +39,39 @@ std::vector<ExprId> roots(const Program& program) {
   for (const Range& r : program.ranges) out.push_back(r.extent);
   for (const Buffer& b : program.buffers) out.insert(out.end(), b.sizes.begin(), b.sizes.end());
   return out;
+}
+
+std::set<BufferId> readBuffers(const Program& program, const Nest& nest) {
+  std::set<BufferId> out;
+  for (const ExprId id : reachable(program.expressions, roots(nest)))
+    if (const Expr& e = program.expressions[id]; e.op == Op::Load) out.insert(e.buffer());
+  return out;
+}
+
+std::optional<std::vector<ExprId>> withStoredValues(ExprPool& pool, const std::vector<Store>& stores,
+                                                    std::vector<ExprId> values) {
+  std::unordered_map<BufferId, const Store*> stored;
+  for (const Store& s : stores) stored.emplace(s.buffer, &s);
+  std::unordered_map<ExprId, ExprId> done;
+  bool isSame = true;
+  const auto rewrite = [&](const auto& self, ExprId id) -> ExprId {
+    if (const auto at = done.find(id); at != done.end()) return at->second;
+    Expr e = pool[id];
+    ExprId out = id;
+    const auto from = e.op == Op::Load ? stored.find(e.buffer()) : stored.end();
+    if (from != stored.end()) {
+      isSame = isSame && from->second->index == e.operands && pool[from->second->value].dtype == e.dtype;
+      out = from->second->value;
+    } else if (!e.operands.empty()) {
+      const ExprPool::MadeFor origin(pool, pool.origin(id));
+      for (ExprId& o : e.operands) o = self(self, o);
+      out = pool.add(std::move(e));
+    }
+    done.emplace(id, out);
+    return out;
+  };
+  for (ExprId& value : values) value = rewrite(rewrite, value);
+  return isSame ? std::optional(std::move(values)) : std::nullopt;
 }
 
 }  // namespace graft::loops

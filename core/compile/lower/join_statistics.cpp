@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <optional>
 #include <set>
 
+#include "core/compile/loops/reachable.h"
 #include "core/compile/lower/schedule.h"
 
 namespace graft::lower {
@@ -29,50 +29,20 @@ bool storesFewElements(Lowering& l, const Nest& nest) {
 }
 
 bool readsFrom(const Program& program, const Nest& reader, const Nest& writer) {
-  std::set<BufferId> written;
-  for (const Store& s : writer.stores) written.insert(s.buffer);
-  std::set<ExprId> seen;
-  std::vector<ExprId> stack;
-  for (const Store& s : reader.stores) {
-    stack.push_back(s.value);
-    stack.insert(stack.end(), s.index.begin(), s.index.end());
-  }
-  while (!stack.empty()) {
-    const ExprId id = stack.back();
-    stack.pop_back();
-    if (!seen.insert(id).second) continue;
-    const loops::Expr& e = program.expressions[id];
-    if (e.op == loops::Op::Load && written.contains(e.buffer())) return true;
-    stack.insert(stack.end(), e.operands.begin(), e.operands.end());
-  }
-  return false;
+  const std::set<BufferId> read = loops::readBuffers(program, reader);
+  return std::any_of(writer.stores.begin(), writer.stores.end(),
+                     [&](const Store& s) { return read.contains(s.buffer); });
 }
 
 /// The stores with what `writer` stores in place of loads of it; nothing where they load another iteration's.
 std::optional<std::vector<Store>> forwarded(Lowering& l, const Nest& reader, const Nest& writer) {
-  std::map<BufferId, const Store*> stored;
-  for (const Store& s : writer.stores) stored.emplace(s.buffer, &s);
-  std::map<ExprId, ExprId> done;
-  bool isSame = true;
-  const auto rewrite = [&](const auto& self, ExprId id) -> ExprId {
-    if (const auto at = done.find(id); at != done.end()) return at->second;
-    loops::Expr e = l.pool()[id];
-    ExprId out = id;
-    const auto from = e.op == loops::Op::Load ? stored.find(e.buffer()) : stored.end();
-    if (from != stored.end()) {
-      isSame = isSame && from->second->index == e.operands && l.pool()[from->second->value].dtype == e.dtype;
-      out = from->second->value;
-    } else if (!e.operands.empty()) {
-      const loops::ExprPool::MadeFor origin(l.pool(), l.pool().origin(id));
-      for (ExprId& o : e.operands) o = self(self, o);
-      out = l.pool().add(std::move(e));
-    }
-    done.emplace(id, out);
-    return out;
-  };
   std::vector<Store> stores = reader.stores;
-  for (Store& s : stores) s.value = rewrite(rewrite, s.value);
-  return isSame ? std::optional(std::move(stores)) : std::nullopt;
+  std::vector<ExprId> values;
+  for (const Store& s : stores) values.push_back(s.value);
+  const auto now = loops::withStoredValues(l.pool(), writer.stores, std::move(values));
+  if (!now) return std::nullopt;
+  for (size_t i = 0; i < stores.size(); ++i) stores[i].value = (*now)[i];
+  return stores;
 }
 
 bool storesElements(const Nest& nest) {

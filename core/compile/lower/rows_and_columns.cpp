@@ -28,9 +28,7 @@ std::optional<int64_t> countOf(const Lowering& l, const std::vector<RangeId>& ra
 }
 
 std::vector<ExprId> partsOf(const Lowering& l, const Nest& nest) {
-  std::vector<ExprId> values;
-  for (const loops::Store& s : nest.stores) values.push_back(s.value);
-  return loops::reachable(l.program.expressions, values);
+  return loops::reachable(l.program.expressions, loops::roots(nest));
 }
 
 /// The buffers of so many elements that a nest reads, or stores.

@@ -14,34 +14,18 @@ namespace graft::codegen {
 
 using loops::Buffer;
 using loops::BufferId;
-using loops::ExprId;
 using loops::Nest;
 using loops::Program;
 
 namespace {
 
-std::set<BufferId> readBy(const Program& program, const Nest& nest) {
-  std::vector<ExprId> roots;
-  for (const loops::Store& s : nest.stores) {
-    roots.push_back(s.value);
-    roots.insert(roots.end(), s.index.begin(), s.index.end());
-  }
-  std::set<BufferId> out;
-  for (const ExprId id : loops::reachable(program.expressions, roots))
-    if (const loops::Expr& e = program.expressions[id]; e.op == loops::Op::Load) out.insert(e.buffer());
-  return out;
-}
-
-bool writesOneOf(const Nest& nest, const std::set<BufferId>& buffers) {
-  return std::any_of(nest.stores.begin(), nest.stores.end(),
-                     [&](const loops::Store& s) { return buffers.contains(s.buffer); });
-}
-
 /// Makes the kernels of nests, one nest after another.
 class KernelMaker {
  public:
   KernelMaker(const Program& program, std::string name, CudaPlanner& planner, CudaPrinter& printer)
-      : program_(program), nests_(program.nests), name_(std::move(name)), planner_(planner), printer_(printer) {}
+      : nests_(program.nests), name_(std::move(name)), planner_(planner), printer_(printer) {
+    for (const Nest& nest : nests_) reads_.push_back(loops::readBuffers(program, nest));
+  }
 
   /// Of the nest and those that join it; none where an earlier one has taken the nest along.
   Result<std::vector<CudaPrinter::Printed>> make(size_t nest, size_t kernels) {
@@ -106,14 +90,15 @@ class KernelMaker {
 
   /// Whether nothing from the earlier nest on writes what the later one reads, but for `except`.
   bool mayComeEarlier(size_t later, size_t earlier, std::optional<size_t> except = {}) const {
-    const std::set<BufferId> reads = readBy(program_, nests_[later]);
     for (size_t i = earlier; i < later; ++i)
-      if (i != except && writesOneOf(nests_[i], reads)) return false;
+      if (i != except && std::any_of(nests_[i].stores.begin(), nests_[i].stores.end(),
+                                     [&](const loops::Store& s) { return reads_[later].contains(s.buffer); }))
+        return false;
     return true;
   }
 
-  const Program& program_;
   const std::vector<Nest> nests_;  ///< planning adds to the program
+  std::vector<std::set<BufferId>> reads_;
   const std::string name_;
   CudaPlanner& planner_;
   CudaPrinter& printer_;

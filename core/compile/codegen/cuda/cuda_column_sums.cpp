@@ -72,35 +72,11 @@ bool CudaPlanner::addColumnSum(CudaPlan& plan, const Nest& columns, const Store&
   for (const ExprId e : store.index) index.push_back(rewrite(e, at, false, nullptr));
   // All rows of the plan are there: conditions of the last part go.
   const ExprId value = s.simplify(rewrite(sum.operands[0], of, false, nullptr));
-  const std::optional<ExprId> own = withStoredValues(plan, value);
+  // What the row itself stores is at hand.
+  const auto own = loops::withStoredValues(program_.expressions, plan.nest.stores, {value});
   if (!own) return false;
-  plan.sums.push_back({sum.reduce, *own, store.buffer, offset(store.buffer, index)});
+  plan.sums.push_back({sum.reduce, own->front(), store.buffer, offset(store.buffer, index)});
   return true;
-}
-
-/// With what the row itself stores in place of loads of it; nothing where a load is of another place.
-std::optional<ExprId> CudaPlanner::withStoredValues(const CudaPlan& plan, ExprId value) {
-  std::unordered_map<ExprId, ExprId> done;
-  bool isKnown = true;
-  const auto replace = [&](const auto& self, ExprId id) -> ExprId {
-    if (const auto at = done.find(id); at != done.end()) return at->second;
-    Expr e = program_.expressions[id];
-    ExprId result = id;
-    const auto store = std::find_if(plan.nest.stores.begin(), plan.nest.stores.end(),
-                                    [&](const Store& s) { return e.op == Op::Load && s.buffer == e.buffer(); });
-    if (store != plan.nest.stores.end()) {
-      isKnown = isKnown && store->index == e.operands;
-      result = store->value;
-    } else if (e.op != Op::Load && !e.operands.empty()) {
-      const loops::ExprPool::MadeFor origin(program_.expressions, program_.expressions.origin(id));
-      for (ExprId& operand : e.operands) operand = self(self, operand);
-      result = program_.expressions.add(std::move(e));
-    }
-    done.emplace(id, result);
-    return result;
-  };
-  const ExprId result = replace(replace, value);
-  return isKnown ? std::optional(result) : std::nullopt;
 }
 
 /// For each of its elements of a row, a thread keeps the sums, and what the row is made of.

@@ -132,7 +132,6 @@ class CudaPlanner {
   CudaPlan planTeam(const loops::Nest&);
   bool mayBeParts(const loops::Nest& columns, const loops::Nest& rows) const;
   bool addColumnSum(CudaPlan&, const loops::Nest& columns, const loops::Store&);
-  std::optional<ExprId> withStoredValues(const CudaPlan&, ExprId value);
   bool sharesLoads(const CudaPlan&);
   int64_t keptBytesOf(const CudaPlan&);
   bool isPeriodic(const CudaPlan&) const;
