@@ -104,6 +104,14 @@ class Detector(nn.Module):
         return Pictures(x).batch + 1
 
 
+class Cropping(nn.Module):
+    def forward(self, x):
+        pictures = Pictures(x)
+        if bool(x.sum() > 0):
+            pictures.batch = x[:1]
+        return pictures.batch + 1
+
+
 class Careful(nn.Module):
     """Scripted: asks for ranks, warns, and hands None on as an optional."""
 
@@ -333,9 +341,15 @@ class Families(TestCase):
         path, _ = self.saved("norm", model, (torch.randn(2, 4, 10),), "trace")
         self.assertRegex(self.done("text", path).stdout, r"_weight_norm.* : f32\[8,4,3\]")
 
-    def test_objects_that_a_model_makes_are_named(self):
-        path, _ = self.saved("detector", Detector(), (torch.randn(2),), "script")
-        self.fails(3, "info", path, says=["Pictures", "detection", "model.backbone"])
+    def test_an_object_that_a_model_makes_and_reads_is_followed(self):
+        x = torch.randn(2)
+        path, _ = self.saved("detector", Detector(), (x,), "script")
+        self.done("convert", path, "-o", self.folder / "out.pt")
+        self.same(self.folder / "out.pt", Detector(), x)
+
+    def test_an_object_that_a_branch_writes_is_named(self):
+        path, _ = self.saved("detector", Cropping(), (torch.randn(2),), "script")
+        self.fails(3, "info", path, says=["Pictures", "attribute batch", "control flow"])
 
     def test_a_scripted_model_that_asks_for_ranks(self):
         model, x = torch.jit.script(Careful().eval()), torch.randn(4, 8)

@@ -75,7 +75,7 @@ struct TensorList {
 /// How many there are of each, counted over all dimensions.
 struct RowsAndColumns {
   int64_t rows, columns;
-  auto operator<=>(const RowsAndColumns&) const = default;
+  auto operator<=>(const RowsAndColumns&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
 };
 
 class Lowering {
