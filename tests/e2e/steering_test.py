@@ -211,6 +211,20 @@ class Steering(TestCase):
         self.assertIn("refuses the kernel's C++", broken["unapplied"][0]["why"])
         self.assertIn("kernel.cpp:1", broken["unapplied"][0]["why"])
 
+    def test_printed_cpp_of_long_sums_is_as_accurate_as_the_kernel(self):
+        if subprocess.run(["sh", "-c", "command -v ${CXX:-c++}"], capture_output=True).returncode:
+            self.skipTest("there is no C++ compiler")
+        norm, self.inputs = nn.LayerNorm(4096).eval(), (torch.randn(16, 4096),)
+        torch.jit.trace(nn.Sequential(norm, nn.Tanh()), self.inputs).save(str(self.model))
+        torch.save(self.inputs, self.given)
+        text, nodes = self.text("cpp")
+        self.file("mine.cpp", "// by hand\n" + text)
+        _, out, step = self.apply(self.plan(kernels=[{"nodes": nodes, "sourceFile": "mine.cpp"}]), "--trust-sources")
+        self.assertEqual((step["refused"], step["rolledBack"]), ([], []))
+        self.assertEqual(self.json("code", out, "--as", "cpp")["kernels"][0]["edited"], "source")
+        report = json.loads((self.folder / "report.json").read_text())["models"][0]
+        self.assertLess(report["verification"]["outputs"][0]["rmseRatio"], 2)
+
     def test_kernels_are_timed_beside_their_operators(self):
         text, nodes = self.text("loops")
         self.file("mine.loops", text)

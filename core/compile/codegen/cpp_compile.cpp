@@ -27,7 +27,7 @@ std::vector<std::string> command(bool withThreads) {
   std::vector<std::string> words;
   std::istringstream name(compilerName());
   for (std::string word; name >> word;) words.push_back(word);
-  for (const char* flag : {"-std=c++20", "-O3", "-march=native", "-fwrapv", "-w", "-shared", "-fPIC"})
+  for (const char* flag : {"-std=c++20", "-O3", "-march=native", "-fwrapv", "-fopenmp-simd", "-w", "-shared", "-fPIC"})
     words.emplace_back(flag);
   if (withThreads) words.emplace_back("-fopenmp");
   return words;

@@ -35,7 +35,7 @@ class CppPrinter {
   std::string element(BufferId, const Affine&, bool mayName);
   std::string constant(const loops::Expr&, ExprId);
   void store(const loops::Store&);
-  void open(const Loop&, const std::string& comment);
+  void open(const Loop&, const std::string& comment, const std::string& pragma = "");  ///< `pragma`: the line before it
   void close();
   void line(const std::string&);
   int scopeOf(ExprId) const;

@@ -79,6 +79,21 @@ nest i < n
 )");
 }
 
+TEST_CASE("sums of lanes may be added side by side, others are left in their order") {
+  const auto text = [](const std::string& value) {
+    const auto program =
+        loops::parseProgram("loops 1\ninput x: f32[8, 64]\noutput y: f32[8]\nnest i < 8\n  y[i] = " + value + "\n");
+    INFO((program ? "" : program.error().message));
+    REQUIRE(program);
+    return body(codegen::makeCppCode(*program, {codegen::CpuLevel::Avx512, {}, {}}));
+  };
+  // A value that all steps share stands before the pragma, not between it and its loop.
+  CHECK_THAT(text("sum(r < 64: absolute(x[i, r] - exp(x[i, 0])))"),
+             ContainsSubstring("    #pragma omp simd reduction(+:sum0)\n    for (int64_t r = 0; r < 64; ++r) {"));
+  CHECK_THAT(text("product(r < 64: x[i, r])"), ContainsSubstring("reduction(*:product0)"));
+  CHECK_THAT(text("maximum(r < 64: x[i, r])"), !ContainsSubstring("simd"));  // NaN wins, which no reduction says
+}
+
 TEST_CASE("a compiler's code of the C++ computes what the interpreter does") {
   if (std::system("command -v g++ >/dev/null") != 0) return;
   const std::vector<test::ProgramCase> cases =
@@ -102,8 +117,9 @@ TEST_CASE("a compiler's code of the C++ computes what the interpreter does") {
     source += arguments + ");\n}\n";
   }
   test::writeFile(dir / "all.cpp", source);
-  const std::string command = "g++ -std=c++20 -O1 -fwrapv -w -shared -fPIC -o " + (dir / "all.so").string() + " " +
-                              (dir / "all.cpp").string() + " 2> " + (dir / "errors").string();
+  const std::string command = "g++ -std=c++20 -O1 -fwrapv -fopenmp-simd -w -shared -fPIC -o " +
+                              (dir / "all.so").string() + " " + (dir / "all.cpp").string() + " 2> " +
+                              (dir / "errors").string();
   const int status = std::system(command.c_str());
   INFO(test::readFile(dir / "errors").substr(0, 3000));
   REQUIRE(status == 0);
