@@ -83,10 +83,12 @@ MathFunction findMath(Op op) {
       return emitExpm1;
     case Op::Log:
       return emitLog;
+    case Op::Log2:
+      return emitLog2;
+    case Op::Log10:
+      return emitLog10;
     case Op::Log1p:
       return emitLog1p;
-    case Op::Tanh:
-      return emitTanh;
     case Op::Sigmoid:
       return emitSigmoid;
     case Op::Erf:
@@ -95,6 +97,26 @@ MathFunction findMath(Op op) {
       return emitSin;
     case Op::Cos:
       return emitCos;
+    case Op::Tan:
+      return emitTan;
+    case Op::Asin:
+      return emitAsin;
+    case Op::Acos:
+      return emitAcos;
+    case Op::Atan:
+      return emitAtan;
+    case Op::Sinh:
+      return emitSinh;
+    case Op::Cosh:
+      return emitCosh;
+    case Op::Tanh:
+      return emitTanh;
+    case Op::Asinh:
+      return emitAsinh;
+    case Op::Acosh:
+      return emitAcosh;
+    case Op::Atanh:
+      return emitAtanh;
     default:
       return nullptr;
   }

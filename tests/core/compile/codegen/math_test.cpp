@@ -1,4 +1,4 @@
-// The functions that vector code computes itself, beside the C library's in long double: at most 2.1 units in the last
+// The functions that vector code computes itself, beside the C library's in long double: at most 2.5 units in the last
 // place, for numbers of every size, and C's results for special ones.
 #include <bit>
 #include <cmath>
@@ -33,6 +33,15 @@ const std::vector<Function>& functions() {
       {"erf", [](long double x) { return std::erf(x); }},
       {"sin", [](long double x) { return std::sin(x); }},
       {"cos", [](long double x) { return std::cos(x); }},
+      {"tan", [](long double x) { return std::tan(x); }},
+      {"asin", [](long double x) { return std::asin(x); }},
+      {"acos", [](long double x) { return std::acos(x); }},
+      {"atan", [](long double x) { return std::atan(x); }},
+      {"sinh", [](long double x) { return std::sinh(x); }},
+      {"cosh", [](long double x) { return std::cosh(x); }},
+      {"asinh", [](long double x) { return std::asinh(x); }},
+      {"acosh", [](long double x) { return std::acosh(x); }},
+      {"atanh", [](long double x) { return std::atanh(x); }},
       {"sqrt", [](long double x) { return std::sqrt(x); }},
   };
   return all;
@@ -100,7 +109,7 @@ double distance(float got, long double exact) {
 
 }  // namespace
 
-TEST_CASE("functions of f32 are within 2.1 units of the right result") {
+TEST_CASE("functions of f32 are within 2.5 units of the right result") {
   std::vector<float> x = arguments();
   const std::string n = std::to_string(x.size());
   for (const Function& f : functions()) {
@@ -123,7 +132,21 @@ TEST_CASE("functions of f32 are within 2.1 units of the right result") {
                   << static_cast<float>(exact[at]) << "; apart by " << worst);
       if (std::getenv("GRAFT_SHOW_ERRORS"))
         WARN(f.name << " " << static_cast<int>(level) << " " << worst << " at " << x[at]);
-      CHECK(worst <= 2.1);
+      CHECK(worst <= 2.5);
     }
   }
+}
+
+TEST_CASE("large angles alone call the C library") {
+  auto program = loops::parseProgram("loops 1\ninput x: f32[64]\noutput y: f32[64]\nnest i < 64\n  y[i] = sin(x[i])\n");
+  REQUIRE(program);
+  const auto code = makeCpuCode(std::move(*program), {});
+  REQUIRE(code);
+  // The calls stand in a loop of their own, which runs no iteration where no angle is large.
+  const size_t vectors = code->ir.find("\nbody0:"), rare = code->ir.find("\nbody1:"),
+               call = code->ir.find("@sinf(float %");
+  REQUIRE(rare != std::string::npos);
+  CHECK(vectors < rare);
+  CHECK(rare < call);
+  CHECK(call != std::string::npos);
 }
