@@ -867,7 +867,7 @@ function legend() {
     return;
   }
   const used = new Set(panes.flatMap((pane) => pane.graph.boxes.map((box) => box.kind)));
-  data.kinds.forEach((name, kind) => { if (used.has(kind) && kind < 8) key(...colours.kinds[kind], name); });
+  data.kinds.forEach((name, kind) => { if (used.has(kind) && name) key(...colours.kinds[kind], name); });
   if (panes.length > 1)
     for (const [kind, name] of [[REMOVED, '− removed'], [ADDED, '+ added'], [3, '~ changed']]) key(...colours.changes[kind], name);
 }

@@ -197,6 +197,7 @@ void Canvas::setSelection(const QStringList& keys) {
   selected_.assign(scene_->view.boxes.size(), 0);
   for (const QString& key : keys)
     if (const int box = scene_->boxOf(key); box >= 0) selected_[static_cast<size_t>(box)] = 1;
+  if (const int box = keys.size() == 1 ? scene_->boxOf(keys.first()) : -1; box >= 0) tellOf(box);
   invalidate();
 }
 

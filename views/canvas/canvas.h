@@ -18,6 +18,7 @@
 
 namespace graft {
 
+struct CardText;
 class HoverCard;
 class Overview;
 
@@ -137,6 +138,8 @@ class Canvas : public QWidget {
   std::pair<QString, QPointF> anchor() const;
   void showFirst(int generation);
   void rebuild(const QString& anchorKey = {}, QPointF anchorAt = {});
+  /// What its card says, to screen readers, too.
+  CardText tellOf(int box);
   void take(SceneRef scene, const QString& anchorKey, QPointF anchorAt);
   void bringIntoView(const QString& key);
   void pan(QPointF deltaPixels);

@@ -14,32 +14,7 @@ namespace {
 
 QString frameWords(const char* text) { return QCoreApplication::translate("CanvasFrame", text); }
 
-QString nameOf(BoxKind kind) {
-  switch (kind) {
-    case BoxKind::Product:
-      return frameWords("matrix product");
-    case BoxKind::Normalization:
-      return frameWords("normalization");
-    case BoxKind::Activation:
-      return frameWords("activation");
-    case BoxKind::Lookup:
-      return frameWords("lookup");
-    case BoxKind::Kernel:
-      return frameWords("fused kernel");
-    case BoxKind::Shape:
-      return frameWords("shape");
-    case BoxKind::Arithmetic:
-      return frameWords("arithmetic");
-    case BoxKind::Control:
-      return frameWords("control flow");
-    case BoxKind::Module:
-      return frameWords("module");
-    case BoxKind::Input:
-    case BoxKind::Output:
-      break;
-  }
-  return {};
-}
+QString nameOf(BoxKind kind) { return frameWords(std::string(boxKindName(kind)).c_str()); }
 
 QColor veil(const Palette& palette) {
   QColor back = toQt(palette.background);

@@ -1,5 +1,4 @@
 // The canvas's mouse and keyboard.
-#include <QAccessible>
 #include <QContextMenuEvent>
 #include <QDragEnterEvent>
 #include <QGuiApplication>
@@ -210,21 +209,23 @@ void Canvas::leaveEvent(QEvent*) {
   Q_EMIT hovered({});
 }
 
-void Canvas::showCard(int index) {
-  if (!scene_ || index < 0) return card_->hide();
+CardText Canvas::tellOf(int index) {
   const auto i = static_cast<size_t>(index);
   const Box& box = scene_->view.boxes[i];
   CardExtra extra;
   if (kernelOf_ && box.node) extra.kernel = kernelOf_(toQt(graph_->node(box.node).name));
   if (const double heat = boxes_.heat[i]; boxes_.anyHeat && !std::isnan(heat))
     extra.measured = decorations_.heatTitle + QStringLiteral(": ") + heatText(heat, decorations_.heatUnit);
-  const CardText text = cardOf(*scene_, index, extra);
+  CardText text = cardOf(*scene_, index, extra);
+  setAccessibleDescription(text.plain());
+  return text;
+}
+
+void Canvas::showCard(int index) {
+  if (!scene_ || index < 0) return card_->hide();
   const QRectF place(toWidget(scene_->rect(index).topLeft()), scene_->rect(index).size() * scale_);
   const QRect seen = (place.toAlignedRect() & rect()).translated(mapToGlobal(QPoint()));
-  card_->show(text, seen, palette_);
-  setAccessibleDescription(text.plain());
-  QAccessibleEvent told(this, QAccessible::DescriptionChanged);
-  QAccessible::updateAccessibility(&told);
+  card_->show(tellOf(index), seen, palette_);
 }
 
 void Canvas::showCardOfSelection() {

@@ -75,8 +75,7 @@ class Writer {
     };
     for (int k = 0; k < boxKindCount; ++k) {
       BoxKind kind = static_cast<BoxKind>(k);
-      if (used[k] && kind != BoxKind::Input && kind != BoxKind::Output && kind != BoxKind::Module)
-        item(p_.fill(kind), p_.border(kind), boxKindName(kind), "");
+      if (used[k] && !boxKindName(kind).empty()) item(p_.fill(kind), p_.border(kind), boxKindName(kind), "");
     }
     if (!diff) return;
     item(mix(p_.surface, p_.change(Change::Removed), 0.15), p_.change(Change::Removed), "− removed",
@@ -103,7 +102,8 @@ class Writer {
   double legendWidth(const std::array<bool, boxKindCount>& used, bool diff) const {
     double w = 0;
     for (int k = 0; k < boxKindCount; ++k)
-      if (used[k]) w += 35 + textWidth(boxKindName(static_cast<BoxKind>(k)), 10);
+      if (const std::string_view name = boxKindName(static_cast<BoxKind>(k)); used[k] && !name.empty())
+        w += 35 + textWidth(name, 10);
     return w + (diff ? 300 : 0);
   }
 
@@ -344,7 +344,8 @@ Result<Part> prepare(const Graph& graph, const DrawOptions& options) {
 }
 
 void addKinds(const VisibleGraph& view, std::array<bool, boxKindCount>& used) {
-  for (const Box& box : view.boxes) used[static_cast<int>(box.kind)] = true;
+  for (const Box& box : view.boxes)
+    if (!box.open) used[static_cast<int>(box.kind)] = true;
 }
 
 std::string compose(const DrawOptions& options, const std::vector<std::pair<std::string, const Part*>>& parts,

@@ -116,11 +116,17 @@ BoxKind kindByName(std::string_view op) {
 }  // namespace
 
 std::string_view boxKindName(BoxKind kind) {
-  static constexpr std::array<std::string_view, boxKindCount> names = {
-      "products",     "normalisation", "activations, reductions",
-      "lookups",      "graft kernels", "shapes and views",
-      "control flow", "arithmetic",    "inputs",
-      "outputs",      "modules"};
+  static constexpr std::array<std::string_view, boxKindCount> names = {"matrix product, convolution",
+                                                                       "normalization",
+                                                                       "activation, reduction",
+                                                                       "lookup",
+                                                                       "fused kernel",
+                                                                       "shape",
+                                                                       "control flow",
+                                                                       "arithmetic",
+                                                                       "",
+                                                                       "",
+                                                                       "module"};
   return names[static_cast<size_t>(kind)];
 }
 

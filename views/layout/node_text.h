@@ -26,7 +26,7 @@ enum class BoxKind : uint8_t {
   Module,
 };
 inline constexpr int boxKindCount = 11;
-/// "products", "normalisation", … for legends.
+/// "normalization", … as every legend says it: the window's, the SVG's, the page's. Empty where a legend leaves it out.
 std::string_view boxKindName(BoxKind);
 
 struct NodeText {

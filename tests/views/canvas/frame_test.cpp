@@ -90,7 +90,8 @@ class FrameTest : public test::WindowFixture {
   void theLegendNamesWhatThereIs() {
     open();
     canvas().setDepth(-1);
-    QVERIFY(legend().contains(QStringLiteral("matrix product")) && legend().contains(QStringLiteral("normalization")));
+    for (const BoxKind kind : {BoxKind::Product, BoxKind::Normalization})
+      QVERIFY(legend().contains(QString::fromStdString(std::string(boxKindName(kind)))));
     QVERIFY(!legend().contains(QStringLiteral("lookup")));
     QAction* shown = window_->action(QStringLiteral("legend"));
     QVERIFY(shown->isChecked());

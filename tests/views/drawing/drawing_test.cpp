@@ -56,6 +56,19 @@ TEST_CASE("a page holds every module, opened or not, and what its names cannot b
   CHECK(scripts == 3);
 }
 
+TEST_CASE("legends of drawings and pages have the words of the window's") {
+  const Graph g = test::encoder(1);
+  const Result<std::string> svg = drawSvg(g, {.depth = -1}), page = drawPage(g, {.depth = -1});
+  REQUIRE(svg);
+  REQUIRE(page);
+  for (const BoxKind kind : {BoxKind::Product, BoxKind::Normalization, BoxKind::Activation}) {
+    CHECK_THAT(*svg, ContainsSubstring(">" + std::string(boxKindName(kind)) + "<"));
+    CHECK_THAT(*page, ContainsSubstring("\"" + std::string(boxKindName(kind)) + "\""));
+  }
+  CHECK_THAT(*svg, !ContainsSubstring(">module<"));  // all are open
+  CHECK_THAT(*drawSvg(g, {.depth = 0}), ContainsSubstring(">module<"));
+}
+
 TEST_CASE("plans of levels have each item in one layer and each edge through neighbouring ones") {
   const VisibleGraph view = makeVisibleGraph(test::encoder(2), {.depth = -1});
   const Result<std::vector<LevelPlan>> plans = planLevels(view);

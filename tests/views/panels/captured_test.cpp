@@ -1,16 +1,18 @@
 // Captured graphs in the window, against the scripted engine: choosing a graph, breaks, guards, and the training step:
 // its cut, the budget, pins, memory, other budgets.
+#include <QAccessible>
 #include <QComboBox>
 #include <QLabel>
 #include <QSignalSpy>
 #include <QToolButton>
+#include <cmath>
 
 #include "tests/views/support/window_fixture.h"
 #include "views/panels/captured/break_strip.h"
 #include "views/panels/captured/graph_picker.h"
 #include "views/panels/captured/guards_panel.h"
 #include "views/panels/captured/training_page.h"
-#include "views/panels/run/plots.h"
+#include "views/panels/run/plot.h"
 
 using namespace graft;
 
@@ -324,6 +326,26 @@ class CapturedTest : public test::WindowFixture {
     budgets->resize(400, 200);
     QTest::mouseClick(budgets, Qt::LeftButton, {}, budgets->placeOf(2).toPoint());
     QCOMPARE(cut().memory(), 0.5);
+    // The same by keys, and in words.
+    const auto told = [](QWidget* w) {
+      return QAccessible::queryAccessibleInterface(w)->text(QAccessible::Description);
+    };
+    QTest::keyClick(memory, Qt::Key_End);
+    const QString last = cut().report().backward.back().name;
+    QVERIFY2(told(memory).startsWith(last + QStringLiteral(", backward pass")), qPrintable(told(memory)));
+    QTest::keyClick(memory, Qt::Key_Return);
+    QCOMPARE(document().selection(), QStringList{last});
+    settle();
+    QTRY_COMPARE(cut().curve().size(), size_t{3});
+    QTest::keyClick(budgets, Qt::Key_Home);
+    QVERIFY(told(budgets).startsWith(QStringLiteral("Budget ")));
+    QTest::keyClick(budgets, Qt::Key_Right);
+    QTest::keyClick(budgets, Qt::Key_Return);
+    QCOMPARE(cut().memory(), std::ceil(1000 * cut().curve()[1].memory) / 1000);
+    settle();
+    QCOMPARE(budgets->stop(), 1);
+    page()->view()->setCurrent(0);
+    QVERIFY(!told(page()->view()).isEmpty());
     for (Plot* plot : std::initializer_list<Plot*>{memory, budgets}) QVERIFY(plot->svg({400, 200}).contains("<svg"));
   }
 

@@ -1,6 +1,7 @@
 // The run panel driven as a person would, against the scripted engine: inputs, devices, baselines, what a run tells.
 #include <QAbstractButton>
 #include <QAbstractSpinBox>
+#include <QAccessible>
 #include <QApplication>
 #include <QClipboard>
 #include <QComboBox>
@@ -125,6 +126,61 @@ class RunPanelTest : public test::WindowFixture {
     QVERIFY(!panel->latency()->save(folder_.filePath(QStringLiteral("none/latency.png"))));
   }
 
+  void plotsAreReadByTheKeyboard() {
+    open();
+    RunPanel* panel = window_->panel<RunPanel>();
+    window_->arrange(Arrangement::Measure);
+    QCOMPARE(panel->latency()->focusPolicy(), Qt::NoFocus);  // there is nothing to read yet
+    panel->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    const auto told = [](QWidget* w) {
+      return QAccessible::queryAccessibleInterface(w)->text(QAccessible::Description);
+    };
+    LatencyPlot* latency = panel->latency();
+    QCOMPARE(latency->focusPolicy(), Qt::StrongFocus);
+    QCOMPARE(latency->stopCount(), 2);
+    const QImage before = latency->grab().toImage();
+    latency->setFocus(Qt::TabFocusReason);
+    QTRY_VERIFY(latency->hasFocus());
+    QVERIFY(latency->grab().toImage() != before);
+    QTest::keyClick(latency, Qt::Key_Down);
+    QVERIFY2(told(latency).startsWith(QStringLiteral("original")), qPrintable(told(latency)));
+    QTest::keyClick(latency, Qt::Key_End);
+    QVERIFY(told(latency).startsWith(QStringLiteral("rewritten: ")));
+    QVERIFY(told(latency).contains(QStringLiteral("ms at the median")));
+    QTest::keyClick(latency, Qt::Key_Down);
+    QCOMPARE(latency->stop(), 1);  // the last
+    QTest::keyClick(latency, Qt::Key_Escape);
+    QCOMPARE(latency->stop(), -1);
+    QApplication::clipboard()->clear();
+    QTest::keyClick(latency, Qt::Key_C, Qt::ControlModifier);
+    QVERIFY(!QApplication::clipboard()->pixmap().isNull());
+    // The timeline: along a lane, to the other lane, closer, and to the node.
+    TimelinePlot* timeline = panel->timeline();
+    const auto& spans = timeline->spans(0);
+    QTest::keyClick(timeline, Qt::Key_Right);
+    QTest::keyClick(timeline, Qt::Key_Right);
+    QCOMPARE(timeline->stop(), 1);
+    QVERIFY(told(timeline).contains(spans[1].label));
+    QTest::keyClick(timeline, Qt::Key_Down);
+    const int below = timeline->stop() - static_cast<int>(spans.size());
+    QVERIFY(below >= 0);
+    const auto& other = timeline->spans(1)[static_cast<size_t>(below)];
+    const double middle = spans[1].start + spans[1].microseconds / 2;
+    QVERIFY(other.start <= middle && middle <= other.start + other.microseconds + 1e-6);
+    QTest::keyClick(timeline, Qt::Key_Up);
+    QVERIFY(timeline->stop() < static_cast<int>(spans.size()));
+    timeline->resize(400, 120);
+    const QImage whole = timeline->grab().toImage();
+    QTest::keyClick(timeline, Qt::Key_Plus);
+    QVERIFY(timeline->grab().toImage() != whole);
+    QTest::keyClick(timeline, Qt::Key_0);
+    QCOMPARE(timeline->grab().toImage(), whole);
+    timeline->setStop(4);
+    QTest::keyClick(timeline, Qt::Key_Return);
+    QCOMPARE(document().selection(), QStringList{spans[4].node});
+  }
+
   void aPinnedRunIsWhatLaterOnesAreMeasuredAgainst() {
     open();
     RunPanel* panel = window_->panel<RunPanel>();
@@ -232,7 +288,7 @@ class RunPanelTest : public test::WindowFixture {
     QSet<QString> passed;
     for (QWidget* next = w->nextInFocusChain(); next != w; next = next->nextInFocusChain()) {
       if (!panel->isAncestorOf(next) || !next->isVisible() || !(next->focusPolicy() & Qt::TabFocus) ||
-          qobject_cast<QAbstractSpinBox*>(next->parentWidget()))
+          next->focusProxy() || qobject_cast<QAbstractSpinBox*>(next->parentWidget()))
         continue;
       const QPoint at = next->mapTo(panel, next->rect().center());
       QVERIFY2(at.x() > last.x() || at.y() > last.y() + 12,

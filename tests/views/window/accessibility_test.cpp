@@ -27,6 +27,7 @@
 #include "views/canvas/small_text.h"
 #include "views/layout/palette.h"
 #include "views/panels/rules/rules_panel.h"
+#include "views/panels/run/plot.h"
 #include "views/window/command_palette.h"
 
 using namespace graft;
@@ -128,7 +129,7 @@ class AccessibilityTest : public test::WindowFixture {
     return qobject_cast<const QAbstractButton*>(w) || qobject_cast<const QLineEdit*>(w) ||
            qobject_cast<const QComboBox*>(w) || qobject_cast<const QAbstractItemView*>(w) ||
            qobject_cast<const QAbstractSpinBox*>(w) || qobject_cast<const QTabBar*>(w) ||
-           qobject_cast<const QTextEdit*>(w) || qobject_cast<const Canvas*>(w);
+           qobject_cast<const QTextEdit*>(w) || qobject_cast<const Canvas*>(w) || qobject_cast<const Plot*>(w);
   }
 
   QList<QWidget*> keyboardWidgets() const {
@@ -239,6 +240,18 @@ class AccessibilityTest : public test::WindowFixture {
         if (told->text(QAccessible::Name).trimmed().isEmpty()) nameless << described(w);
       }
       QVERIFY2(nameless.isEmpty(), qPrintable(nameless.join(QLatin1Char('\n'))));
+    }
+  }
+
+  void theDrawingSaysWhatIsSelected() {
+    openAll();
+    window_->canvas()->setDepth(-1);
+    const auto told = [&] {
+      return QAccessible::queryAccessibleInterface(window_->canvas())->text(QAccessible::Description);
+    };
+    for (const char* node : {"softmax", "linear"}) {
+      document().setSelection({QString::fromLatin1(node)});
+      QVERIFY2(told().contains(QLatin1String(node)), qPrintable(told()));
     }
   }
 

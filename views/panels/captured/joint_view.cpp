@@ -159,6 +159,7 @@ void JointView::setCurrent(int row) {
   if (r.bottom() > viewport()->height())
     bar->setValue(bar->value() + static_cast<int>(r.bottom() - viewport()->height()));
   const JointRow& shown = rows_.rows[static_cast<size_t>(row)];
+  setAccessibleDescription(tipOf(row));
   Q_EMIT chosen(shown.kind == JointRow::Kind::Tensor ? shown.name
                 : shown.path.isEmpty()               ? QString()
                                                      : QLatin1Char('@') + shown.path);

@@ -33,10 +33,11 @@ void drawAxes(QPainter& p, const QRectF& area, const QString& most) {
 
 }  // namespace
 
-LiveMemoryPlot::LiveMemoryPlot(TrainingCut& cut, QWidget* parent) : Plot(QStringLiteral("memory"), parent), cut_(cut) {
+LiveMemoryPlot::LiveMemoryPlot(TrainingCut& cut, QWidget* parent)
+    : Plot(QStringLiteral("memory"), tr("Memory of activations over the step"), parent), cut_(cut) {
   setMouseTracking(true);
   setMinimumHeight(80);
-  connect(&cut_, &TrainingCut::changed, this, qOverload<>(&QWidget::update));
+  connect(&cut_, &TrainingCut::changed, this, [this] { stopsChanged(); });
 }
 
 QRectF LiveMemoryPlot::area() const { return QRectF(rect()).adjusted(left, top, -right, -bottom); }
@@ -49,13 +50,36 @@ int LiveMemoryPlot::stepAt(QPointF p) const {
   return std::clamp(i, 0, static_cast<int>(count) - 1);
 }
 
-QString LiveMemoryPlot::nodeAt(QPointF p) const {
-  const int i = stepAt(p);
-  if (i < 0) return {};
+const LiveNodeInfo& LiveMemoryPlot::nodeOf(int i) const {
   const CutReport& r = cut_.report();
   const auto step = static_cast<size_t>(i);
-  return step < r.forward.size() ? r.forward[step].name : r.backward[step - r.forward.size()].name;
+  return step < r.forward.size() ? r.forward[step] : r.backward[step - r.forward.size()];
 }
+
+QString LiveMemoryPlot::nodeAt(QPointF p) const {
+  const int i = stepAt(p);
+  return i < 0 ? QString() : nodeOf(i).name;
+}
+
+int LiveMemoryPlot::stopCount() const {
+  return static_cast<int>(cut_.report().forward.size() + cut_.report().backward.size());
+}
+
+QString LiveMemoryPlot::stopText(int i) const {
+  const bool isForward = static_cast<size_t>(i) < cut_.report().forward.size();
+  return tr("%1, %2 pass: %3 alive")
+      .arg(nodeOf(i).name, isForward ? tr("forward") : tr("backward"), bytesInWords(nodeOf(i).bytes));
+}
+
+QRectF LiveMemoryPlot::stopRect(int i) const {
+  constexpr double least = 4;
+  const QRectF a = area();
+  const double step = a.width() / stopCount(), most = std::max(1.0, static_cast<double>(cut_.report().peak()));
+  const double height = a.height() * static_cast<double>(nodeOf(i).bytes) / most, wide = std::max(least, step);
+  return {a.left() + step * (i + 0.5) - wide / 2, a.bottom() - height - 1, wide, height + 2};
+}
+
+void LiveMemoryPlot::chooseStop(int i) { Q_EMIT chosen(nodeOf(i).name); }
 
 void LiveMemoryPlot::draw(QPainter& p) {
   const CutReport& r = cut_.report();
@@ -108,24 +132,18 @@ bool LiveMemoryPlot::event(QEvent* e) {
     auto* help = static_cast<QHelpEvent*>(e);
     const int i = stepAt(help->pos());
     if (i >= 0) {
-      const CutReport& r = cut_.report();
-      const auto step = static_cast<size_t>(i);
-      const bool isForward = step < r.forward.size();
-      const LiveNodeInfo& n = isForward ? r.forward[step] : r.backward[step - r.forward.size()];
-      QToolTip::showText(
-          help->globalPos(),
-          tr("%1, %2 pass: %3 alive").arg(n.name, isForward ? tr("forward") : tr("backward"), bytesInWords(n.bytes)),
-          this);
+      QToolTip::showText(help->globalPos(), stopText(i), this);
       return true;
     }
   }
   return Plot::event(e);
 }
 
-BudgetPlot::BudgetPlot(TrainingCut& cut, QWidget* parent) : Plot(QStringLiteral("budgets"), parent), cut_(cut) {
+BudgetPlot::BudgetPlot(TrainingCut& cut, QWidget* parent)
+    : Plot(QStringLiteral("budgets"), tr("Budgets"), parent), cut_(cut) {
   setMouseTracking(true);
   setMinimumHeight(80);
-  connect(&cut_, &TrainingCut::changed, this, qOverload<>(&QWidget::update));
+  connect(&cut_, &TrainingCut::changed, this, [this] { stopsChanged(); });
 }
 
 QRectF BudgetPlot::area() const { return QRectF(rect()).adjusted(left, top, -right, -bottom); }
@@ -151,6 +169,25 @@ int BudgetPlot::pointAt(QPointF p) const {
   for (size_t i = 0; i < cut_.curve().size(); ++i)
     if (const double d = QLineF(p, placeOf(i)).length(); d < nearest) nearest = d, best = static_cast<int>(i);
   return best;
+}
+
+int BudgetPlot::stopCount() const { return static_cast<int>(cut_.curve().size()); }
+
+QString BudgetPlot::stopText(int i) const {
+  const BudgetPointInfo& b = cut_.curve()[static_cast<size_t>(i)];
+  return tr("Budget %1 %: %2 saved, %3 computed again, peak %4\nA click or Return cuts for this budget")
+      .arg(100 * b.memory, 0, 'f', 0)
+      .arg(bytesInWords(b.savedBytes), timeInWords(b.microseconds), bytesInWords(b.peak));
+}
+
+QRectF BudgetPlot::stopRect(int i) const {
+  constexpr double around = 7;
+  const QPointF at = placeOf(static_cast<size_t>(i));
+  return {at.x() - around, at.y() - around, 2 * around, 2 * around};
+}
+
+void BudgetPlot::chooseStop(int i) {
+  cut_.setMemory(std::ceil(1000 * cut_.curve()[static_cast<size_t>(i)].memory) / 1000);
 }
 
 void BudgetPlot::draw(QPainter& p) {
@@ -186,8 +223,7 @@ void BudgetPlot::draw(QPainter& p) {
 
 void BudgetPlot::mousePressEvent(QMouseEvent* e) {
   const int i = pointAt(e->position());
-  if (e->button() == Qt::LeftButton && i >= 0)
-    cut_.setMemory(std::ceil(1000 * cut_.curve()[static_cast<size_t>(i)].memory) / 1000);
+  if (e->button() == Qt::LeftButton && i >= 0) chooseStop(i);
 }
 
 bool BudgetPlot::event(QEvent* e) {
@@ -195,12 +231,7 @@ bool BudgetPlot::event(QEvent* e) {
     auto* help = static_cast<QHelpEvent*>(e);
     const int i = pointAt(help->pos());
     if (i >= 0) {
-      const BudgetPointInfo& b = cut_.curve()[static_cast<size_t>(i)];
-      QToolTip::showText(help->globalPos(),
-                         tr("Budget %1 %: %2 saved, %3 computed again, peak %4\nClick to cut for this budget")
-                             .arg(100 * b.memory, 0, 'f', 0)
-                             .arg(bytesInWords(b.savedBytes), timeInWords(b.microseconds), bytesInWords(b.peak)),
-                         this);
+      QToolTip::showText(help->globalPos(), stopText(i), this);
       return true;
     }
   }

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "views/panels/captured/joint_view.h"
-#include "views/panels/run/plots.h"
+#include "views/panels/run/plot.h"
 
 namespace graft {
 
@@ -16,18 +16,24 @@ class LiveMemoryPlot : public Plot {
   QSize sizeHint() const override { return {300, 170}; }
   /// The node at that place of the widget; empty: none.
   QString nodeAt(QPointF p) const;
+  /// The nodes of both halves.
+  int stopCount() const override;
+  QString stopText(int) const override;
 
  Q_SIGNALS:
   void chosen(const QString& node);
 
  protected:
   void draw(QPainter&) override;
+  QRectF stopRect(int) const override;
+  void chooseStop(int) override;
   void mousePressEvent(QMouseEvent*) override;
   bool event(QEvent*) override;
 
  private:
   QRectF area() const;
   int stepAt(QPointF p) const;
+  const LiveNodeInfo& nodeOf(int step) const;
 
   TrainingCut& cut_;
 };
@@ -41,9 +47,13 @@ class BudgetPlot : public Plot {
   QSize sizeHint() const override { return {300, 170}; }
   /// Where the point of that number stands.
   QPointF placeOf(size_t point) const;
+  int stopCount() const override;
+  QString stopText(int) const override;
 
  protected:
   void draw(QPainter&) override;
+  QRectF stopRect(int) const override;
+  void chooseStop(int) override;
   void mousePressEvent(QMouseEvent*) override;
   bool event(QEvent*) override;
 

@@ -56,10 +56,10 @@ TrainingPage::TrainingPage(PanelContext& context, QWidget* parent)
     context_.document().setSelection(key.isEmpty() ? QStringList() : QStringList{key});
   });
   connect(memory_, &LiveMemoryPlot::chosen, this, [this](const QString& node) {
-    context_.document().setSelection({node});
     const GraphRef g = context_.document().graph();
     const NodeId n = g ? g->findNode(node.toStdString()) : NodeId();
     if (n) view_->reveal(node, QString::fromStdString(std::string(g->scopeOf(n))));
+    context_.document().setSelection({node});  // the drawing stands on its module where it has no row of its own
   });
   connect(&cut_, &TrainingCut::changed, this, &TrainingPage::refresh);
   connect(&cut_, &TrainingCut::failed, &context_, &PanelContext::failed);

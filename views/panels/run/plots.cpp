@@ -1,16 +1,8 @@
 #include "views/panels/run/plots.h"
 
-#include <QApplication>
-#include <QBuffer>
-#include <QClipboard>
-#include <QContextMenuEvent>
-#include <QFileDialog>
-#include <QFileInfo>
-#include <QMenu>
 #include <QPainter>
-#include <QSvgGenerator>
-#include <QToolTip>
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "views/canvas/canvas_paint.h"
@@ -21,107 +13,58 @@
 namespace graft {
 namespace {
 
+constexpr int latencyNames = 116;  // wide enough for the longest name
+
 QString toQtCount(double n) { return toQt(shortCount(n)); }
+
+/// A bucket is named by its lower end: 0, 1, 2, 4, … 512, 1k, 2k, …
+QString bucketName(qsizetype i) {
+  const qint64 low = i == 0 ? 0 : qint64{1} << (i - 1);
+  return low < 1024      ? QString::number(low)
+         : low < 1 << 20 ? QStringLiteral("%1k").arg(low >> 10)
+         : low < 1 << 30 ? QStringLiteral("%1M").arg(low >> 20)
+                         : QStringLiteral("%1G").arg(low >> 30);
+}
 
 }  // namespace
 
-double roundStep(double raw) {
-  const double magnitude = std::pow(10, std::floor(std::log10(raw)));
-  return raw / magnitude < 1.5   ? magnitude
-         : raw / magnitude < 3.5 ? 2 * magnitude
-         : raw / magnitude < 7.5 ? 5 * magnitude
-                                 : 10 * magnitude;
-}
-
-Plot::Plot(const QString& name, QWidget* parent) : QWidget(parent), name_(name) {
-  setToolTip(tr("Right click: copy or save the picture"));
-}
-
-void Plot::paintEvent(QPaintEvent*) {
-  QPainter p(this);
-  p.setRenderHint(QPainter::Antialiasing);
-  draw(p);
-}
-
-bool Plot::save(const QString& path) {
-  if (path.endsWith(QLatin1String(".svg"), Qt::CaseInsensitive)) {
-    QSvgGenerator svg;
-    svg.setFileName(path);
-    svg.setSize(size());
-    svg.setViewBox(rect());
-    svg.setTitle(name_);
-    QPainter p;
-    if (!p.begin(&svg)) return false;
-    p.fillRect(rect(), toQt(themePalette().background));
-    draw(p);
-    return p.end();
-  }
-  constexpr int scale = 2;
-  QImage image(size() * scale, QImage::Format_RGB32);
-  image.setDevicePixelRatio(scale);
-  image.fill(toQt(themePalette().background));
-  QPainter p(&image);
-  p.setRenderHint(QPainter::Antialiasing);
-  draw(p);
-  p.end();
-  return image.save(path);
-}
-
-QByteArray Plot::svg(QSize wanted) {
-  const PaletteScope light(Theme::Light);
-  const QSize before = size();
-  resize(wanted);  // plots are drawn to their widget's size
-  QBuffer bytes;
-  QSvgGenerator svg;
-  svg.setOutputDevice(&bytes);
-  svg.setSize(size());
-  svg.setViewBox(rect());
-  svg.setTitle(name_);
-  QPainter p(&svg);
-  draw(p);
-  p.end();
-  resize(before);
-  return bytes.data();
-}
-
-void Plot::contextMenuEvent(QContextMenuEvent* e) {
-  QMenu menu;
-  menu.addAction(tr("Copy picture"), this, [this] { QApplication::clipboard()->setPixmap(grab()); });
-  menu.addAction(tr("Save picture…"), this, [this] {
-    QString path = QFileDialog::getSaveFileName(this, tr("Save picture"), name_ + QStringLiteral(".svg"),
-                                                tr("Pictures (*.svg *.png)"));
-    if (!path.isEmpty() && QFileInfo(path).suffix().isEmpty()) path += QStringLiteral(".svg");
-    if (!path.isEmpty() && !save(path))
-      QToolTip::showText(QCursor::pos(), tr("%1 could not be written").arg(path), this);
-  });
-  menu.exec(e->globalPos());
-}
-
-LatencyPlot::LatencyPlot(QWidget* parent) : Plot(QStringLiteral("latency"), parent) {
+LatencyPlot::LatencyPlot(QWidget* parent) : Plot(QStringLiteral("latency"), tr("Latencies"), parent) {
   setMinimumHeight(140);  // of three rows, so that pinning a run moves nothing
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
 }
 
 void LatencyPlot::setRun(const QJsonObject& run, const QJsonObject& baseline) {
-  run_ = run;
-  baseline_ = baseline;
-  update();
+  rows_.clear();
+  if (!run.isEmpty())
+    rows_ = {{tr("original"), baselineName(run), at(run, "original").toObject()},
+             {tr("rewritten"), {}, at(run, "rewritten").toObject()}};
+  if (!run.isEmpty() && !baseline.isEmpty()) rows_.push_back({tr("pinned"), {}, at(baseline, "rewritten").toObject()});
+  stopsChanged();
+}
+
+QRectF LatencyPlot::area() const { return QRectF(rect()).adjusted(latencyNames + 10, 8, -16, -28); }
+
+QString LatencyPlot::stopText(int row) const {
+  const Row& r = rows_[static_cast<size_t>(row)];
+  return tr("%1: %2 ms at the median\n%3 to %4 ms between the 10th and the 90th percentile")
+      .arg(r.how.isEmpty() ? r.name : QStringLiteral("%1, %2").arg(r.name, r.how))
+      .arg(number(at(r.side, "medianMs")), 0, 'g', 4)
+      .arg(number(at(r.side, "p10Ms")), 0, 'g', 4)
+      .arg(number(at(r.side, "p90Ms")), 0, 'g', 4);
+}
+
+QRectF LatencyPlot::stopRect(int row) const {
+  const QRectF a = area();
+  const double lane = a.height() / static_cast<double>(rows_.size());
+  return {4, a.top() + lane * row + 1, a.right() - 4, lane - 2};
 }
 
 void LatencyPlot::draw(QPainter& p) {
-  if (run_.isEmpty()) return;
+  if (rows_.empty()) return;
   const Palette& colors = themePalette();
-  struct Row {
-    QString name, how;
-    QJsonObject side;
-    Color color;
-  };
-  std::vector<Row> rows = {
-      {tr("original"), baselineName(run_), at(run_, "original").toObject(), colors.change(Change::Removed)},
-      {tr("rewritten"), {}, at(run_, "rewritten").toObject(), colors.change(Change::Added)}};
-  if (!baseline_.isEmpty()) rows.push_back({tr("pinned"), {}, at(baseline_, "rewritten").toObject(), colors.dim});
+  const std::array<Color, 3> dots = {colors.change(Change::Removed), colors.change(Change::Added), colors.dim};
   double low = INFINITY, high = 0;
-  for (const Row& r : rows) {
+  for (const Row& r : rows_) {
     QList<double> samples;
     for (const QJsonValue s : at(r.side, "samplesMs").toArray()) samples << s.toDouble();
     std::sort(samples.begin(), samples.end());
@@ -134,8 +77,7 @@ void LatencyPlot::draw(QPainter& p) {
   const double pad = (high - low) * 0.06 + high * 0.01;
   low = std::max(0.0, low - pad);
   high += pad;
-  constexpr int names = 116;  // wide enough for the longest name
-  const QRectF area(names + 10, 8, width() - names - 26, height() - 36);
+  const QRectF area = this->area();
   auto x = [&](double v) { return area.left() + area.width() * (v - low) / (high - low); };
   const double step = roundStep((high - low) / 5);
   p.setFont(drawingFont(11, QFont::Normal));
@@ -145,20 +87,20 @@ void LatencyPlot::draw(QPainter& p) {
     p.setPen(toQt(colors.dim));
     p.drawText(QRectF(x(v) - 40, area.bottom() + 4, 80, 16), Qt::AlignCenter, QString::number(v, 'g', 4));
   }
-  p.drawText(QRectF(0, area.bottom() + 4, names, 16), Qt::AlignRight, tr("ms"));
-  const double lane = area.height() / static_cast<double>(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    const Row& r = rows[i];
+  p.drawText(QRectF(0, area.bottom() + 4, latencyNames, 16), Qt::AlignRight, tr("ms"));
+  const double lane = area.height() / static_cast<double>(rows_.size());
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    const Row& r = rows_[i];
     const double y = area.top() + lane * (static_cast<double>(i) + 0.5);
     p.setFont(drawingFont(12, QFont::Medium));
     p.setPen(toQt(colors.text));
-    p.drawText(QRectF(0, y - (r.how.isEmpty() ? 10 : 18), names, 20), Qt::AlignRight | Qt::AlignVCenter, r.name);
+    p.drawText(QRectF(0, y - (r.how.isEmpty() ? 10 : 18), latencyNames, 20), Qt::AlignRight | Qt::AlignVCenter, r.name);
     if (!r.how.isEmpty()) {
       p.setFont(drawingFont(11, QFont::Normal));
       p.setPen(toQt(colors.dim));
-      p.drawText(QRectF(0, y - 2, names, 18), Qt::AlignRight | Qt::AlignVCenter, r.how);
+      p.drawText(QRectF(0, y - 2, latencyNames, 18), Qt::AlignRight | Qt::AlignVCenter, r.how);
     }
-    QColor dot = toQt(r.color);
+    QColor dot = toQt(dots[i]);
     dot.setAlpha(90);
     p.setPen(Qt::NoPen);
     p.setBrush(dot);
@@ -169,7 +111,7 @@ void LatencyPlot::draw(QPainter& p) {
       const double jitter = std::fmod(static_cast<double>(k) * 0.618034, 1.0) - 0.5;
       p.drawEllipse(QPointF(x(v), y + jitter * lane * 0.5), 2, 2);
     }
-    QColor box = toQt(r.color);
+    QColor box = toQt(dots[i]);
     p.setPen(QPen(box, 1.6));
     box.setAlpha(50);
     p.setBrush(box);
@@ -181,12 +123,37 @@ void LatencyPlot::draw(QPainter& p) {
   }
 }
 
-UlpPlot::UlpPlot(QWidget* parent) : Plot(QStringLiteral("ulp"), parent) { setMinimumHeight(88); }
+UlpPlot::UlpPlot(QWidget* parent) : Plot(QStringLiteral("ulp"), tr("Units in the last place"), parent) {
+  setMinimumHeight(88);
+}
 
 void UlpPlot::setCounts(const QString& title, const QJsonArray& counts) {
   title_ = title;
   counts_ = counts;
-  update();
+  stopsChanged();
+}
+
+QRectF UlpPlot::area() const { return {8, 38, width() - 16.0, height() - 62.0}; }
+
+double UlpPlot::barWidth() const {
+  return std::min(44.0, area().width() / static_cast<double>(std::max<qsizetype>(6, counts_.size())));
+}
+
+QString UlpPlot::stopText(int bucket) const {
+  double all = 0;
+  for (const QJsonValue c : counts_) all += c.toDouble();
+  const double count = counts_[bucket].toDouble();
+  const QString how =
+      bucket == 0 ? tr("equal")
+      : bucket == 1
+          ? tr("1 unit in the last place off")
+          : tr("%1 or more units in the last place off, less than %2").arg(bucketName(bucket), bucketName(bucket + 1));
+  return tr("%1 elements are %2: %3 %").arg(toQtCount(count), how).arg(all > 0 ? 100 * count / all : 0, 0, 'g', 3);
+}
+
+QRectF UlpPlot::stopRect(int bucket) const {
+  const QRectF a = area();
+  return {a.left() + barWidth() * bucket, a.top(), barWidth(), a.height() + 18};
 }
 
 void UlpPlot::draw(QPainter& p) {
@@ -197,9 +164,8 @@ void UlpPlot::draw(QPainter& p) {
   if (counts_.isEmpty()) return;
   double most = 1, all = 0;
   for (const QJsonValue c : counts_) most = std::max(most, c.toDouble()), all += c.toDouble();
-  const QRectF area(8, 38, width() - 16, height() - 62);
-  const auto n = static_cast<double>(std::max<qsizetype>(6, counts_.size()));
-  const double w = std::min(44.0, area.width() / n);
+  const QRectF area = this->area();
+  const double w = barWidth();
   p.setFont(drawingFont(10, QFont::Normal));
   const int every = w < p.fontMetrics().horizontalAdvance(QStringLiteral("512M")) + 4 ? 2 : 1;  // labels keep apart
   for (qsizetype i = 0; i < counts_.size(); ++i) {
@@ -211,13 +177,8 @@ void UlpPlot::draw(QPainter& p) {
     p.setBrush(toQt(mix(colors.background, colors.accent, i == 0 ? 0.45 : 0.8)));
     p.drawRect(bar);
     p.setPen(toQt(colors.dim));
-    // A bucket is named by its lower end: 0, 1, 2, 4, … 512, 1k, 2k, …
-    const qint64 low = i == 0 ? 0 : qint64{1} << (i - 1);
-    const QString off = low < 1024      ? QString::number(low)
-                        : low < 1 << 20 ? QStringLiteral("%1k").arg(low >> 10)
-                        : low < 1 << 30 ? QStringLiteral("%1M").arg(low >> 20)
-                                        : QStringLiteral("%1G").arg(low >> 30);
-    if (i % every == 0) p.drawText(QRectF(bar.center().x() - 20, area.bottom() + 3, 40, 14), Qt::AlignCenter, off);
+    if (i % every == 0)
+      p.drawText(QRectF(bar.center().x() - 20, area.bottom() + 3, 40, 14), Qt::AlignCenter, bucketName(i));
     if (count > 0 && w > 26)
       p.drawText(QRectF(bar.x() - 10, bar.y() - 15, w + 18, 14), Qt::AlignCenter,
                  count / all >= 0.01 ? QStringLiteral("%1 %").arg(100 * count / all, 0, 'f', 0) : toQtCount(count));
@@ -226,11 +187,29 @@ void UlpPlot::draw(QPainter& p) {
   p.drawLine(area.bottomLeft(), area.bottomRight());
 }
 
-SweepPlot::SweepPlot(QWidget* parent) : Plot(QStringLiteral("sweep"), parent) { setMinimumHeight(120); }
+SweepPlot::SweepPlot(QWidget* parent) : Plot(QStringLiteral("sweep"), tr("Latencies of the sweep"), parent) {
+  setMinimumHeight(120);
+}
 
 void SweepPlot::setPoints(std::vector<Point> points) {
   points_ = std::move(points);
-  update();
+  stopsChanged();
+}
+
+QRectF SweepPlot::area() const { return {56, 26, width() - 76.0, height() - 54.0}; }
+
+QString SweepPlot::stopText(int point) const {
+  const Point& q = points_[static_cast<size_t>(point)];
+  return tr("%1\noriginal: %2 ms\nrewritten: %3 ms")
+      .arg(q.label)
+      .arg(q.original, 0, 'g', 4)
+      .arg(q.rewritten, 0, 'g', 4);
+}
+
+QRectF SweepPlot::stopRect(int point) const {
+  const QRectF a = area();
+  const double room = a.width() / static_cast<double>(points_.size());
+  return {a.left() + room * point, a.top(), room, a.height() + 24};
 }
 
 void SweepPlot::draw(QPainter& p) {
@@ -239,7 +218,7 @@ void SweepPlot::draw(QPainter& p) {
   double high = 0;
   for (const Point& q : points_) high = std::max({high, q.original, q.rewritten});
   if (high <= 0) return;
-  const QRectF area(56, 26, width() - 76, height() - 54);
+  const QRectF area = this->area();
   const double step = roundStep(high / 4);
   auto y = [&](double v) { return area.bottom() - area.height() * v / (high * 1.05); };
   const auto n = static_cast<double>(points_.size());

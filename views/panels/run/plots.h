@@ -1,37 +1,13 @@
-// The run panel's plots. All are drawn from what the engine's model/run answers, and can be copied or saved as SVG or
-// PNG from their context menu.
+// The run panel's plots, drawn from what the engine's model/run answers.
 #pragma once
 
 #include <QJsonArray>
 #include <QJsonObject>
-#include <QWidget>
 #include <vector>
 
+#include "views/panels/run/plot.h"
+
 namespace graft {
-
-/// A round number near `raw`, for axes: 1, 2 or 5 times a power of ten.
-double roundStep(double raw);
-
-/// A widget whose picture can be taken away: what `draw` paints goes to the screen, to a file, to the clipboard.
-class Plot : public QWidget {
-  Q_OBJECT
-
- public:
-  /// `name`: of the file that is suggested when it is saved.
-  explicit Plot(const QString& name, QWidget* parent = nullptr);
-  /// By the ending: .svg or .png. False where it could not be written.
-  bool save(const QString& path);
-  /// The picture in that size and in light colours, whatever the window's are.
-  QByteArray svg(QSize size);
-
- protected:
-  virtual void draw(QPainter& painter) = 0;
-  void paintEvent(QPaintEvent*) override;
-  void contextMenuEvent(QContextMenuEvent*) override;
-
- private:
-  QString name_;
-};
 
 /// Both latencies, and those of a pinned run, as dots and a box on one axis in milliseconds.
 class LatencyPlot : public Plot {
@@ -39,12 +15,21 @@ class LatencyPlot : public Plot {
   explicit LatencyPlot(QWidget* parent = nullptr);
   void setRun(const QJsonObject& run, const QJsonObject& baseline);
   QSize sizeHint() const override { return {420, 140}; }
+  int stopCount() const override { return static_cast<int>(rows_.size()); }
+  QString stopText(int) const override;
 
  protected:
   void draw(QPainter&) override;
+  QRectF stopRect(int) const override;
 
  private:
-  QJsonObject run_, baseline_;
+  struct Row {
+    QString name, how;
+    QJsonObject side;
+  };
+  QRectF area() const;
+
+  std::vector<Row> rows_;
 };
 
 /// How many elements of an output are how many units in the last place off.
@@ -54,11 +39,17 @@ class UlpPlot : public Plot {
   /// `counts[i]`: elements off by 2^(i-1) to 2^i; the first is equal ones.
   void setCounts(const QString& title, const QJsonArray& counts);
   QSize sizeHint() const override { return {260, 130}; }
+  int stopCount() const override { return static_cast<int>(counts_.size()); }
+  QString stopText(int) const override;
 
  protected:
   void draw(QPainter&) override;
+  QRectF stopRect(int) const override;
 
  private:
+  QRectF area() const;
+  double barWidth() const;
+
   QString title_;
   QJsonArray counts_;
 };
@@ -73,11 +64,16 @@ class SweepPlot : public Plot {
   explicit SweepPlot(QWidget* parent = nullptr);
   void setPoints(std::vector<Point> points);
   QSize sizeHint() const override { return {300, 160}; }
+  int stopCount() const override { return static_cast<int>(points_.size()); }
+  QString stopText(int) const override;
 
  protected:
   void draw(QPainter&) override;
+  QRectF stopRect(int) const override;
 
  private:
+  QRectF area() const;
+
   std::vector<Point> points_;
 };
 

@@ -308,12 +308,17 @@ void RunPanel::layOut() {
   column->addWidget(pages_, 1);
   // Tab goes as the eye does.
   QWidget* last = inputs_;
-  for (QWidget* w : std::initializer_list<QWidget*>{inputsMenu_, against_, device_, dtype_, seconds_, inside_, run_,
-                                                    pin_, copy_, tabs_->tabBar(), tables_[Outputs], tables_[Inside],
-                                                    tables_[Operators], tables_[Sweep]}) {
+  for (QWidget* w : std::initializer_list<QWidget*>{
+           inputsMenu_, against_, device_, dtype_, seconds_, inside_, run_, pin_, copy_, plot_, tabs_->tabBar(),
+           tables_[Outputs], ulp_, tables_[Inside], tables_[Operators], timeline_, tables_[Sweep], sweepPlot_}) {
     setTabOrder(last, w);
     last = w;
   }
+  // Without a run there is nothing to read in them.
+  plot_->setRun({}, {});
+  ulp_->setCounts({}, {});
+  timeline_->setSpans({}, {});
+  sweepPlot_->setPoints({});
 }
 
 void RunPanel::setInputs(const QString& text) { inputs_->setText(homeAsTilde(text)); }

@@ -1,6 +1,7 @@
 #include "views/panels/run/timeline_plot.h"
 
 #include <QHelpEvent>
+#include <QKeyEvent>
 #include <QPainter>
 #include <QToolTip>
 #include <algorithm>
@@ -18,7 +19,7 @@ constexpr double nameWidth = 78, totalWidth = 104;
 
 }  // namespace
 
-TimelinePlot::TimelinePlot(QWidget* parent) : Plot(QStringLiteral("timeline"), parent), lanes_(2) {
+TimelinePlot::TimelinePlot(QWidget* parent) : Plot(QStringLiteral("timeline"), tr("Timeline"), parent), lanes_(2) {
   setMinimumHeight(110);
   setMouseTracking(true);
   setNames(tr("original"), tr("rewritten"));
@@ -41,7 +42,7 @@ void TimelinePlot::setLanes(std::vector<Lane> lanes, double total) {
   from_ = 0;
   shown_ = total_;
   setMinimumHeight(std::max(110, 34 + 16 * static_cast<int>(lanes_.size())));
-  update();
+  stopsChanged();
 }
 
 QRectF TimelinePlot::laneRect(size_t lane) const {
@@ -124,12 +125,92 @@ void TimelinePlot::clampView() {
   update();
 }
 
-void TimelinePlot::wheelEvent(QWheelEvent* e) {
-  const double part = (e->position().x() - laneRect(0).left()) / laneRect(0).width(), fixed = from_ + part * shown_;
-  shown_ = std::clamp(shown_ * std::pow(0.998, e->angleDelta().y()), std::min(total_, 1.0), total_);
+void TimelinePlot::zoom(double factor, double fixed) {
+  const double part = (fixed - from_) / std::max(1e-9, shown_);
+  shown_ = std::clamp(shown_ * factor, std::min(total_, 1.0), total_);
   from_ = fixed - part * shown_;
   clampView();
+}
+
+void TimelinePlot::wheelEvent(QWheelEvent* e) {
+  const double part = (e->position().x() - laneRect(0).left()) / laneRect(0).width();
+  zoom(std::pow(0.998, e->angleDelta().y()), from_ + part * shown_);
   e->accept();
+}
+
+int TimelinePlot::stopCount() const {
+  size_t count = 0;
+  for (const Lane& lane : lanes_) count += lane.spans.size();
+  return static_cast<int>(count);
+}
+
+std::pair<size_t, size_t> TimelinePlot::placeOf(int stop) const {
+  auto left = static_cast<size_t>(stop);
+  size_t lane = 0;
+  while (left >= lanes_[lane].spans.size()) left -= lanes_[lane++].spans.size();
+  return {lane, left};
+}
+
+const TimelinePlot::Span& TimelinePlot::spanOf(int stop) const {
+  const auto [lane, i] = placeOf(stop);
+  return lanes_[lane].spans[i];
+}
+
+QString TimelinePlot::stopText(int stop) const {
+  const Span& s = spanOf(stop);
+  return tr("%1, %2\n%3 µs of %4")
+      .arg(lanes_[placeOf(stop).first].name, s.label)
+      .arg(s.microseconds, 0, 'f', 1)
+      .arg(total_, 0, 'f', 0);
+}
+
+QRectF TimelinePlot::stopRect(int stop) const {
+  constexpr double least = 4;
+  const Span& s = spanOf(stop);
+  const QRectF lane = laneRect(placeOf(stop).first);
+  const double a = xOf(s.start), b = std::max(xOf(s.start + s.microseconds), a + least);
+  return QRectF(a, lane.top(), b - a, lane.height()).adjusted(-1, -1, 1, 1);
+}
+
+void TimelinePlot::chooseStop(int stop) {
+  if (const Span& s = spanOf(stop); !s.node.isEmpty()) Q_EMIT chosen(s.node);
+}
+
+/// Up and down lead to what runs at the same time in another lane.
+int TimelinePlot::stopBy(int key) const {
+  if (stop() < 0 || (key != Qt::Key_Up && key != Qt::Key_Down)) return Plot::stopBy(key);
+  const auto [own, at] = placeOf(stop());
+  const double middle = lanes_[own].spans[at].start + lanes_[own].spans[at].microseconds / 2;
+  int first = 0, found = stop();
+  for (size_t lane = 0; lane < lanes_.size(); ++lane) {
+    const auto& spans = lanes_[lane].spans;
+    const bool isNext = key == Qt::Key_Down ? lane > own && found == stop() : lane < own;
+    if (isNext && !spans.empty()) {
+      const auto after = std::upper_bound(spans.begin(), spans.end(), middle,
+                                          [](double time, const Span& s) { return time < s.start; });
+      found = first + std::max(0, static_cast<int>(after - spans.begin()) - 1);
+    }
+    first += static_cast<int>(spans.size());
+  }
+  return found;
+}
+
+void TimelinePlot::keyPressEvent(QKeyEvent* e) {
+  constexpr double step = 0.6;
+  const bool isIn = e->key() == Qt::Key_Plus || e->key() == Qt::Key_Equal;
+  if (total_ > 0 && !(e->modifiers() & Qt::ControlModifier)) {
+    const double fixed = stop() < 0 ? from_ + shown_ / 2 : spanOf(stop()).start + spanOf(stop()).microseconds / 2;
+    if (isIn || e->key() == Qt::Key_Minus) return zoom(isIn ? step : 1 / step, fixed);
+    if (e->key() == Qt::Key_0) return zoom(INFINITY, fixed);
+  }
+  const int before = stop();
+  Plot::keyPressEvent(e);
+  if (stop() < 0 || stop() == before) return;
+  const Span& s = spanOf(stop());
+  if (s.start >= from_ && s.start + s.microseconds <= from_ + shown_) return;
+  from_ = s.start + s.microseconds / 2 - shown_ / 2;
+  clampView();
+  setStop(stop());  // its words move with it
 }
 
 void TimelinePlot::mousePressEvent(QMouseEvent* e) {
@@ -161,7 +242,7 @@ bool TimelinePlot::event(QEvent* e) {
     auto* help = static_cast<QHelpEvent*>(e);
     if (const Span* s = spanAt(help->pos()))
       QToolTip::showText(help->globalPos(),
-                         tr("%1\n%2 µs of %3\nWheel: zoom. Double click: all. Right click: save")
+                         tr("%1\n%2 µs of %3\nWheel or + and −: zoom. Double click or 0: all. Right click: save")
                              .arg(s->label)
                              .arg(s->microseconds, 0, 'f', 1)
                              .arg(total_, 0, 'f', 0),

@@ -1,11 +1,13 @@
 // TimelinePlot: what runs when, lane by lane: the nodes of two models one after the other, or what the host, its
-// threads and the streams of a GPU do in one run. The wheel zooms, dragging pans, a click chooses.
+// threads and the streams of a GPU do in one run. The wheel or + and − zoom, dragging pans, a click or Return chooses.
 //
 //   plot->setSpans(original, rewritten);            plot->setLanes({{"host", spans, "812 µs"}, …});
 #pragma once
 
+#include <vector>
+
 #include "views/layout/node_text.h"
-#include "views/panels/run/plots.h"
+#include "views/panels/run/plot.h"
 
 namespace graft {
 
@@ -33,12 +35,19 @@ class TimelinePlot : public Plot {
   const std::vector<Lane>& lanes() const { return lanes_; }
   const std::vector<Span>& spans(int lane) const { return lanes_[static_cast<size_t>(lane)].spans; }
   QSize sizeHint() const override { return {420, 130}; }
+  /// The bars, lane by lane.
+  int stopCount() const override;
+  QString stopText(int) const override;
 
  Q_SIGNALS:
   void chosen(const QString& node);
 
  protected:
   void draw(QPainter&) override;
+  QRectF stopRect(int) const override;
+  void chooseStop(int) override;
+  int stopBy(int key) const override;
+  void keyPressEvent(QKeyEvent*) override;
   void wheelEvent(QWheelEvent*) override;
   void mousePressEvent(QMouseEvent*) override;
   void mouseMoveEvent(QMouseEvent*) override;
@@ -50,6 +59,10 @@ class TimelinePlot : public Plot {
   QRectF laneRect(size_t lane) const;
   double xOf(double microseconds) const;
   const Span* spanAt(QPointF) const;
+  /// Its lane, and its place there.
+  std::pair<size_t, size_t> placeOf(int stop) const;
+  const Span& spanOf(int stop) const;
+  void zoom(double factor, double fixed);
   void clampView();
 
   QString names_[2];
