@@ -97,6 +97,27 @@ TEST_CASE("with a reference, what counts is who is nearer to it") {
   CHECK_THAT(worse.why, ContainsSubstring("RMSE to the fp64 reference"));
 }
 
+TEST_CASE("where the original happens to be exact, one rounding is allowed, and not two") {
+  const auto filled = [](double value, at::ScalarType type) {
+    return tensorSet({at::full({3}, value, at::TensorOptions(type))});
+  };
+  for (const auto& [type, unit] :
+       {std::pair{at::kBFloat16, 1.0 / 32}, {at::kHalf, 1.0 / 256}, {at::kFloat, std::ldexp(1.0, -21)}}) {
+    const TensorSet original = filled(7, type), exact = filled(7, at::kDouble);
+    for (const bool ofElements : {false, true}) {
+      const auto judged = [&](double value) {
+        const TensorSet actual = filled(value, type);
+        return (ofElements ? compareElements(original, actual, &exact) : compareTensors(original, actual, &exact))[0];
+      };
+      CHECK(judged(7 + unit).passed);
+      CHECK(judged(7 - unit).passed);
+      if (type != at::kFloat) CHECK_FALSE(judged(7 + 2 * unit).passed);
+    }
+  }
+  const TensorSet far = filled(300, at::kFloat), exact = filled(300, at::kDouble);
+  CHECK_FALSE(compareTensors(far, filled(300.001, at::kFloat), &exact)[0].passed);
+}
+
 TEST_CASE("a number where the original overflowed passes if fp64 computes it") {
   const Graph g = graphOf(R"(graph g {
     input %x : f16[4]
