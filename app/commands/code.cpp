@@ -38,7 +38,9 @@ std::string bytesText(size_t bytes) {
 std::string heading(size_t index, const GeneratedKernel& k, workbench::CodeForm form) {
   std::string out = fmt::format("{} kernel {}, {}: {}", form >= workbench::CodeForm::Cpp ? "//" : "#", index, k.name,
                                 counted(k.nodes.size(), "node"));
-  if (!k.isInFile)
+  if (!k.isInFile && k.nodes.size() == 1)
+    out += fmt::format(", {}, by itself", bytesText(k.bytes));
+  else if (!k.isInFile)
     out += fmt::format(", {} instead of {}, {:.3g} us less predicted", bytesText(k.bytes), bytesText(k.bytesApart),
                        k.savedMicroseconds);
   if (!k.product.empty()) out += fmt::format(", behind the product %{}", k.product);

@@ -108,6 +108,28 @@ bool takesSeveralKernels(const Graph& g, const Node& n) {
   return n.op->baseName() == "matmul" && rankOf(n.args[0]) >= 4 && rankOf(n.args[1]) >= 4;
 }
 
+/// Whether PyTorch's kernel for a CPU leaves time that one of our own may save although nothing is fused with it
+/// (docs/measurements/cpu.md, "Operators alone"): it calls a function for each element, goes over rows or windows
+/// without vectors, or copies element by element.
+bool isWorthAKernelOnCpu(const Node& n, const lower::Traits& traits, double elements, bool copiesOutOfOrder) {
+  constexpr double kLeastElements = 4096;  // below, a call costs more than what it computes
+  constexpr double kFunction = 13;         // the cost of exp and its like
+  static const std::set<std::string_view> copies{"constant_pad_nd", "pad", "pixel_shuffle", "pixel_unshuffle",
+                                                 "channel_shuffle", "roll"};
+  if (elements < kLeastElements) return false;
+  switch (traits.kind) {
+    case lower::Kind::Pointwise:
+      return traits.cost >= kFunction;
+    case lower::Kind::Reduction:
+    case lower::Kind::Window:
+      return true;
+    case lower::Kind::View:
+      return copiesOutOfOrder || copies.contains(n.op->baseName());
+    default:
+      return false;
+  }
+}
+
 class Reader {
  public:
   Reader(const Graph& g, const FusionOptions& options) : g_(g), options_(options), nodes_(g.nodeBound()) {}
@@ -174,10 +196,12 @@ class Reader {
     }
     f.hasRows = traits.kind == lower::Kind::Reduction || traits.kind == lower::Kind::Scan;
     // ATen's copies of what does not lie in a row go element by element.
-    f.mayBeAlone = options_.hasProducts && (takesSeveralKernels(g_, n) || (isView && readsOutOfOrder(g_, nodes_, n)));
-    if (!f.hasRows) return;
+    const bool copiesOutOfOrder = isView && readsOutOfOrder(g_, nodes_, n);
     const double results = f.elements;
-    rowsOf(n, traits, f);
+    if (f.hasRows) rowsOf(n, traits, f);
+    f.mayBeAlone = options_.hasProducts ? takesSeveralKernels(g_, n) || copiesOutOfOrder
+                                        : isWorthAKernelOnCpu(n, traits, f.elements, copiesOutOfOrder);
+    if (!f.hasRows) return;
     if (traits.picksFromFirst) {
       f.picksFrom = baseOf(g_, nodes_, n.args.at(0).valueId());
       f.picks = elementsOf(g_.value(n.args.at(1).valueId()).type);

@@ -74,6 +74,7 @@ class SteeringNames {
   void add(std::vector<NodeId> nodes, const std::string& entry) {
     std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return g_.isBefore(a, b); });
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
+    if (nodes.size() == 1) nodes_[nodes.front().index].mayBeAlone = true;
     if (nodes.size() > 1) out_.merges.push_back({entry, std::move(nodes)});
   }
 
@@ -201,6 +202,8 @@ SteeredNodes steeredNodes(const Graph& g, std::vector<FusionNode>& nodes, const 
                           const FusionPlan* before) {
   SteeredNodes out;
   SteeringNames reader(g, nodes, out);
+  if (!steering.automatic)
+    for (FusionNode& f : nodes) f.mayBeAlone = false;
   for (size_t i = 0; i < steering.apart.size(); ++i)
     if (steering.apart[i].size() == 1) reader.alone(steering.apart[i].front(), entryOf("apart", i));
   for (size_t i = 0; i < steering.apart.size(); ++i)

@@ -32,7 +32,7 @@ struct SteeredNodes {
   std::vector<SteeringProblem> problems;
 };
 /// `before`: the plan without what `move` says; needed where it says something. Nodes that are to stay out of all
-/// groups become barriers.
+/// groups become barriers; a node that is listed by itself may have a kernel by itself.
 SteeredNodes steeredNodes(const Graph&, std::vector<FusionNode>&, const Steering&, const FusionPlan* before);
 /// Gives the plan's groups what the steering chooses for their kernels, where that can be made.
 void chooseKernels(const Graph&, const Steering&, FusionPlan&);

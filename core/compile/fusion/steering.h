@@ -48,7 +48,7 @@ struct Steering {
   };
   /// Whether groups grow by what saves time, too. False: they are what `merge` lists, and nothing else.
   bool automatic = true;
-  std::vector<std::vector<std::string>> merge;  ///< each: names whose nodes become one kernel
+  std::vector<std::vector<std::string>> merge;  ///< each: names whose nodes become one kernel; one node has its own
   /// Each: no kernel holds nodes of two of these names. One name alone: its nodes stay out of all kernels.
   std::vector<std::vector<std::string>> apart;
   std::vector<Move> move;  ///< a node leaves its kernel for the one that holds another node

@@ -220,16 +220,25 @@ TEST_CASE("a row kernel takes in what is read by the row and what reads it") {
   CHECK(groupsOf(g) == std::vector<Names>{{"a", "n", "b", "s"}});
 }
 
-TEST_CASE("a softmax of few long rows is a kernel without a neighbour") {
-  const auto groups = [](const std::string& shape) {
+TEST_CASE("what PyTorch computes slowly is a kernel without a neighbour") {
+  const auto groups = [](const std::string& call, const std::string& shape, bool isForGpu = false) {
     const std::string type = " : f32" + shape + "\n";
-    const Graph g = graphOf("graph g {\n  input %x" + type + "  %y = aten.softmax.int(%x, -1, dtype=None)" + type +
-                            "  return %y\n}");
-    return groupsOf(g, planFusion(g)).size();
+    const Graph g = graphOf("graph g {\n  input %x" + type + "  %y = aten." + call + type + "  return %y\n}");
+    FusionOptions options;
+    if (isForGpu) planForGpu(options);
+    return groupsOf(g, planFusion(g, options)).size();
   };
-  CHECK(groups("[2,100000]") == 1);
-  CHECK(groups("[64,100000]") == 0);
-  CHECK(groups("[2,1000]") == 0);
+  const std::string softmax = "softmax.int(%x, -1, dtype=None)", tanh = "tanh.default(%x)", relu = "relu.default(%x)";
+  // On a CPU: functions of each element, and rows; not what memory limits, and not what a call costs more than.
+  CHECK(groups(tanh, "[64,1024]") == 1);
+  CHECK(groups(softmax, "[64,1024]") == 1);
+  CHECK(groups(relu, "[64,1024]") == 0);
+  CHECK(groups(tanh, "[64]") == 0);
+  CHECK(groups(softmax, "[2,1000]") == 0);
+  // On a GPU: few long rows, each of which PyTorch gives to one block.
+  CHECK(groups(softmax, "[2,100000]", true) == 1);
+  CHECK(groups(softmax, "[64,100000]", true) == 0);
+  CHECK(groups(tanh, "[64,1024]", true) == 0);
 }
 
 TEST_CASE("reductions over different rows stay apart") {
@@ -240,7 +249,7 @@ TEST_CASE("reductions over different rows stay apart") {
   return %s
 })");
   const FusionPlan plan = planFusion(g);
-  CHECK(plan.groups.empty());
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"n"}, {"s"}});
   REQUIRE(plan.decisions.size() == 1);
   CHECK(plan.decisions[0].why.find("rows differ") != std::string::npos);
 }
@@ -339,7 +348,7 @@ TEST_CASE("the time of a plan grows in step with the graph, and the plan is the 
   };
   const Graph some = chainOf(4'000), many = chainOf(20'000);
   const FusionPlan plan = planFusion(many);
-  CHECK(plan.groups.size() == 2222);
+  CHECK(plan.groups.size() == 2223);
   CHECK(groupsOf(many, plan) == groupsOf(many, planFusion(many)));
   CHECK(growsInStep(processorSeconds([&] { planFusion(some); }), processorSeconds([&] { planFusion(many); })));
 }

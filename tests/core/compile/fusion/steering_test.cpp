@@ -304,6 +304,14 @@ TEST_CASE("a merge may be of siblings, which read one value and do not depend on
   CHECK(plan.decisions.front().areSiblings);
   CHECK(plan.decisions.front().isAsked);
   CHECK(groupsOf(g, planned(g, R"({"fusion": 1})")) == std::vector<Names>{{"a", "b"}});
-  CHECK(groupsOf(g, planned(g, R"({"fusion": 1, "apart": [["a", "b"]]})")).empty());
+  CHECK(groupsOf(g, planned(g, R"({"fusion": 1, "apart": [["a", "b"]]})")) == std::vector<Names>{{"b"}});
   CHECK(groupsOf(g, planned(g, R"({"fusion": 1, "automatic": false})")).empty());
+}
+
+TEST_CASE("a node that is listed by itself has a kernel of its own") {
+  const Graph g = graphOf(chains);
+  const FusionPlan plan = planned(g, R"({"fusion": 1, "automatic": false, "merge": [["a"], ["e", "f"]]})");
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"a"}, {"e", "f"}});
+  CHECK(plan.unapplied.empty());
+  CHECK(groupsOf(g, planFusion(g, {.steering = steeringFor(g, plan)})) == groupsOf(g, plan));
 }
