@@ -42,7 +42,10 @@ void tellRecipes(const OptimizeReport& r, const Console& console) {
   std::vector<std::vector<std::string>> rows{{"recipe", "rewrites", "nodes", "as TorchScript", ""}};
   for (const TriedRecipe& t : r.recipes)
     rows.push_back({t.recipe, std::to_string(t.rewrites), fmt::format("{} to {}", r.result.nodesBefore, t.nodesAfter),
-                    t.speed ? speedText(t.speed->ratio, t.speed->range) : "-", outcomeText(t)});
+                    t.speed    ? speedText(t.speed->ratio, t.speed->range)
+                    : t.isKept ? "not timed: one run takes too long for --budget"
+                               : "-",
+                    outcomeText(t)});
   console.print(table(rows) + fmt::format("beside the {}\n", r.beside));
 }
 

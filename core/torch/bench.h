@@ -46,13 +46,15 @@ struct Runnable {
   /// All of it runs on the calling thread. Its own time is measured then: what else the machine does delays a run, but
   /// hardly lengthens it.
   bool isOnOneThread = false;
-  std::shared_ptr<int> runs = std::make_shared<int>(0);  ///< that were timed; copies count together
-  Status operator()() const {
-    Status s = run();
-    if (putBack) putBack();
-    return s;
-  }
+  struct Past {
+    int timedRuns = 0;
+    double lastSeconds = 0;  ///< that the last run took, timed or not
+  };
+  std::shared_ptr<Past> past = std::make_shared<Past>();  ///< of all copies together
+  Status operator()() const;
 };
+/// What timePaired takes of both at least, as far as their last runs tell.
+double leastSeconds(const Runnable& a, const Runnable& b);
 /// Keeps references to both: they must outlive it.
 Runnable runnable(const Program&, const TensorSet& inputs);
 /// The model in the file run by TorchScript itself, frozen (its weights folded in, dead branches gone). This executes
@@ -79,8 +81,8 @@ double medianRatio(const Timing& a, const Timing& b);
 /// Two of them as a pair, without a protocol.
 Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& = {});
 
-/// Runs both alternately, after warm-up, for about `seconds` (at least 5 pairs). `where` begins the protocol: device,
-/// threads.
+/// Runs both alternately, after warm-up, for about `seconds` (at least 5 pairs). Runs that take seconds each are warmed
+/// up by one pair. `where` begins the protocol: device, threads.
 Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& = {},
                                 const std::string& where = "");
 /// On a GPU captured graphs are replayed and timed there, with a warm L2 cache for 7/10 of the time and a flushed one

@@ -84,7 +84,7 @@ class Odd(nn.Module):
     """Nothing that comes with Graft fits it."""
 
     def forward(self, x):
-        return torch.cos(x).sort(dim=-1).values
+        return x.sort(dim=-1).values
 
 
 class OptimizeTest(TestCase):

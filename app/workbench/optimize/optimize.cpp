@@ -79,13 +79,18 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
   return run;
 }
 
-/// Where the whole fails though each rewrite passes: the first rule without which it passes is left out.
+constexpr double enoughWithoutRules = 20;  // seconds
+
+/// Where the whole fails though each rewrite passes: the first rule without which it passes is left out. Rules that are
+/// not reached in time are not tried.
 Result<std::optional<PlanRun>> withoutOneRule(const Prepared& before, const OptimizeRequest& request, Plan& plan,
                                               Trials& trials, OptimizeReport& report, const Semantics& semantics,
                                               const Job& job) {
   const std::string why = report.result.verification->why;
+  const double start = trials.seconds();
   for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
     if (!row->isKept) continue;
+    if (trials.seconds() > start + enoughWithoutRules) break;
     Plan fewer = withoutRule(plan, row->recipe, row->rule);
     auto run = rewriteTimed(before, request, fewer, trials, report, semantics, job);
     if (!run) return run.error();
@@ -144,8 +149,10 @@ struct Finisher {
     FileTimingRequest how{prepared.model,   prepared.model.graph, run->made.graph, staged->path(),
                           *prepared.inputs, trials.options(),     request.seconds};
     auto speed = timeFile(how);
-    // A second, longer look where the first one says neither.
-    if (speed && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed)) {
+    // A second, longer look where the first one says neither, and twice the time gives more pairs.
+    const auto secondsOf = [](const PairedTiming& t) { return t.repetitions * (t.a.medianMs + t.b.medianMs) / 1000; };
+    if (speed && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
+        secondsOf(report.result.timing->times) < 2 * how.seconds) {
       how.seconds *= 2;
       speed = timeFile(how);
     }

@@ -85,6 +85,8 @@ Trials::Trials(const Prepared& before, const OptimizeRequest& request, const Sem
 double Trials::seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
 Result<Variant> Trials::build(const Plan& plan) {
+  tell("writing " + nameOf(plan));
+  const double start = seconds(), kernelsBefore = groupSeconds_;
   auto folder = TemporaryFolder::inSystem();
   if (!folder) return folder.error();
   Variant out{plan, before_.model.graph, {}, std::move(*folder), {}};
@@ -104,7 +106,13 @@ Result<Variant> Trials::build(const Plan& plan) {
   if (!run) return run.error();
   out.run = std::move(*run);
   if (Status s = out.run(); !s) return s.error();
+  buildSeconds_ = seconds() - start - (groupSeconds_ - kernelsBefore);
   return out;
+}
+
+void Trials::tell(const std::string& what) const {
+  const auto all = static_cast<size_t>(request_.budget * 1000);
+  job_.report(what, std::min(static_cast<size_t>(seconds() * 1000), all), all);
 }
 
 Result<std::vector<TriedGroup>> Trials::tryKernels(Graph& graph) {
@@ -118,8 +126,7 @@ Result<std::vector<TriedGroup>> Trials::tryKernels(Graph& graph) {
 Result<SpeedBeside> Trials::time(const Runnable& a, const Runnable& b, const std::string& what) const {
   Job quiet;
   quiet.cancel = job_.cancel;
-  const auto all = static_cast<size_t>(request_.budget * 1000);
-  job_.report("trying " + what, std::min(static_cast<size_t>(seconds() * 1000), all), all);
+  tell("trying " + what);
   auto t = timePaired(a, b, trialSeconds_, quiet);
   if (!t) return t.error();
   return SpeedBeside{t->ratio, ratioRange(t->a.samplesMs, t->b.samplesMs)};
@@ -151,7 +158,7 @@ Result<std::optional<Variant>> bestRecipe(Trials& trials, const std::vector<Reci
       continue;
     }
     // Without one that runs there is nothing to go on from.
-    if (at > 0 && trials.isOver(best ? aloneShare : 1)) {
+    if (at > 0 && (best ? !trials.hasTimeFor(original, aloneShare) : trials.isOver())) {
       row.why = overBudget;
       report.isOutOfTime = true;
       continue;
@@ -159,6 +166,14 @@ Result<std::optional<Variant>> bestRecipe(Trials& trials, const std::vector<Reci
     auto variant = trials.build({{fit.file, fit.recipe, {}}});
     if (!variant) {
       row.why = "does not run as TorchScript: " + variant.error().message;
+      continue;
+    }
+    if (!trials.canTime(original, variant->run)) {
+      report.isOutOfTime = true;
+      row.isKept = !best;
+      if (best) row.why = overBudget;
+      if (!best) best = std::move(*variant);
+      bestRow = row.isKept ? at : bestRow;
       continue;
     }
     auto speed = trials.time(original, variant->run, row.recipe);
@@ -170,7 +185,12 @@ Result<std::optional<Variant>> bestRecipe(Trials& trials, const std::vector<Reci
     row.speed = *speed;
     if (best) {
       TriedRecipe& first = report.recipes[bestRow];
-      bool isBetter = speed->ratio > first.speed->ratio;
+      bool isBetter = !first.speed || speed->ratio > first.speed->ratio;
+      if (isBetter && !trials.canTime(best->run, variant->run)) {
+        report.isOutOfTime = true;
+        row.why = fmt::format("not timed beside {}: the time for trying was over (--budget)", first.recipe);
+        continue;
+      }
       if (isBetter) {  // the two beside each other: each beside the original tells less
         auto direct = trials.time(best->run, variant->run, row.recipe + " beside " + first.recipe);
         if (!direct && isCancelled(direct.error())) return direct.error();
@@ -198,7 +218,7 @@ Result<std::vector<TriedRule>> dropRules(Trials& trials, Variant& current, const
   trials.shareAmong(rows.size());
   for (TriedRule& row : rows) {
     if (job.cancelled()) return stoppedTrying();
-    if (trials.isOver()) {
+    if (!trials.hasTimeFor(current.run)) {
       row.why = overBudget;
       report.isOutOfTime = true;
       continue;
@@ -233,7 +253,7 @@ Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, Variant& c
     // One that was not tried alone for want of time may still go behind another.
     if (row.isKept || !(row.speed || row.why == overBudget)) continue;
     if (job.cancelled()) return stoppedTrying();
-    if (trials.isOver()) {
+    if (!trials.hasTimeFor(current.run)) {
       report.isOutOfTime = true;
       continue;
     }
@@ -250,7 +270,8 @@ Status addRecipes(Trials& trials, const std::vector<RecipeFit>& fits, Variant& c
       if (!rows) return rows.error();
       std::copy_if(rows->begin(), rows->end(), std::back_inserter(without),
                    [](const TriedRule& r) { return !r.isKept; });
-      if (!without.empty()) speed = trials.time(current.run, variant->run, what);
+      if (!without.empty() && trials.canTime(current.run, variant->run))
+        speed = trials.time(current.run, variant->run, what);
     }
     if (!speed) {
       if (isCancelled(speed.error())) return speed.error();

@@ -54,6 +54,12 @@ class Trials {
   double seconds() const;  ///< since it was made
   /// Whether this share of the budget is used up.
   bool isOver(double share = 1) const { return seconds() > share * request_.budget; }
+  /// Whether this share of the budget is enough to build another variant and to time it beside this one.
+  bool hasTimeFor(const Runnable& like, double share = 1) const {
+    return seconds() + buildSeconds_ + leastSeconds(like, like) <= share * request_.budget;
+  }
+  /// Whether the budget is enough to time these.
+  bool canTime(const Runnable& a, const Runnable& b) const { return seconds() + leastSeconds(a, b) <= request_.budget; }
   const RunOptions& options() const { return options_; }
 
   /// Nothing is verified yet: that is done of what is kept. Generated kernels that are slower than their operators are
@@ -70,6 +76,8 @@ class Trials {
   void shareAmong(size_t trials);
 
  private:
+  void tell(const std::string& what) const;
+
   const Prepared& before_;
   const OptimizeRequest& request_;
   const Semantics& semantics_;
@@ -79,6 +87,7 @@ class Trials {
   double trialSeconds_ = 1;
   KnownGroups knownGroups_;
   double groupSeconds_ = 0;  ///< spent on timing kernels
+  double buildSeconds_ = 0;  ///< of the last variant, without timing kernels
 };
 
 bool isSlower(const SpeedBeside&);
@@ -87,7 +96,8 @@ Error stoppedTrying();
 
 /// Each recipe that fits, on its own beside the original. The fastest, which may still be slower than the original: it
 /// is tried without each of its rules later. Takes about half of the budget, so that time is left for what goes on from
-/// there. Nothing where none runs.
+/// there. Where runs take so long that the budget is not enough to time one, the first that runs. Nothing where none
+/// runs.
 Result<std::optional<Variant>> bestRecipe(Trials&, const std::vector<RecipeFit>&, const Runnable& original,
                                           OptimizeReport&, const Job&);
 /// Leaves out each rule of that recipe ("": of all) without which the exported model is faster. A row for each rule.

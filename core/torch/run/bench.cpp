@@ -33,6 +33,12 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
 }
 
+constexpr size_t fewestRounds = 5;
+/// TorchScript specialises itself during its first three runs; caches and allocators settle too.
+constexpr int runsToWarm = 3;
+/// But no longer than this: what settles is little beside runs of seconds.
+constexpr double mostWarmingSeconds = 3;
+
 bool isOnOneThread(const RunOptions& options) {
   return options.device == "cpu" && (options.threads > 0 ? options.threads : at::get_num_threads()) == 1;
 }
@@ -48,10 +54,11 @@ double millisecondsOfClock() {
 
 Result<double> timeOnce(const Runnable& run) {
   const auto now = run.isOnOneThread ? millisecondsOfThread : millisecondsOfClock;
-  const double start = now();
+  const double start = now(), startOfClock = millisecondsOfClock();
   const Status s = run.run();
   const double milliseconds = now() - start;
-  ++*run.runs;
+  run.past->lastSeconds = (millisecondsOfClock() - startOfClock) / 1000;
+  ++run.past->timedRuns;
   if (run.putBack) run.putBack();
   if (!s) return s.error();
   return milliseconds;
@@ -93,6 +100,16 @@ void castFloats(torch::jit::Module& module, at::ScalarType dtype) {
   for (const at::Tensor& t : module.buffers()) cast(t);
 }
 
+/// A file of tensors holds lists of whatever; the method says what of.
+std::vector<c10::IValue> asDeclared(const torch::jit::Module& module, std::vector<c10::IValue> values) {
+  const auto method = module.find_method("forward");
+  if (!method) return values;
+  const auto& declared = method->function().getSchema().arguments();
+  for (size_t i = 0; i < values.size() && i + 1 < declared.size(); ++i)
+    if (auto fitting = fit(values[i], *declared[i + 1].type())) values[i] = std::move(*fitting);
+  return values;
+}
+
 Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, const RunOptions& options, bool freeze) {
   auto device = requireDevice(options.device);
   if (!device) return device.error();
@@ -105,7 +122,7 @@ Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, c
     loaded.eval();
     if (freeze && options.dtype) castFloats(loaded, torchDType(*options.dtype));
     auto module = std::make_shared<torch::jit::Module>(freeze ? torch::jit::freeze(loaded) : loaded);
-    const auto run = [module, values = valuesOf(inputs), device = *device]() -> Status {
+    const auto run = [module, values = asDeclared(*module, valuesOf(inputs)), device = *device]() -> Status {
       try {
         c10::InferenceMode inference;
         module->forward(values);
@@ -125,6 +142,14 @@ Result<Runnable> torchScript(const std::string& path, const TensorSet& inputs, c
 }
 
 }  // namespace
+
+Status Runnable::operator()() const {
+  const double start = millisecondsOfClock();
+  Status s = run();
+  past->lastSeconds = (millisecondsOfClock() - start) / 1000;
+  if (putBack) putBack();
+  return s;
+}
 
 Timing timingOf(std::vector<double> samplesMs) {
   std::vector<double> sorted = samplesMs;
@@ -179,8 +204,8 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   std::vector<Timing> out(sides.size());
-  constexpr size_t fewest = 5, most = 20000;
-  for (size_t round = 0; round < fewest || (elapsed() < seconds && round < most); ++round) {
+  constexpr size_t most = 20000;
+  for (size_t round = 0; round < fewestRounds || (elapsed() < seconds && round < most); ++round) {
     for (size_t i = 0; i < sides.size(); ++i) {
       // Who comes second finds caches and clocks as the first left them.
       const size_t k = round % 2 == 0 ? i : sides.size() - 1 - i;
@@ -189,7 +214,11 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
       if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
       out[k].samplesMs.push_back(*t);
     }
-    job.report("timing", static_cast<size_t>(elapsed() * 1000), static_cast<size_t>(seconds * 1000));
+    // Where runs take seconds, the rounds are what is left to do.
+    constexpr double all = 1000;
+    const double part =
+        std::min(seconds > 0 ? elapsed() / seconds : 1, static_cast<double>(round + 1) / double{fewestRounds});
+    job.report("timing", static_cast<size_t>(std::min(part, 1.0) * all), static_cast<size_t>(all));
   }
   for (Timing& t : out) t = timingOf(std::move(t.samplesMs));
   return out;
@@ -248,13 +277,12 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
 
 namespace {
 
-/// TorchScript specialises itself during its first three runs; caches and allocators settle too.
-constexpr int runsToWarm = 3;
-
 Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
-  for (int i = 0; i < runsToWarm || (i < 20 && elapsed() < seconds * 0.1); ++i) {
+  const double most = std::max(seconds, mostWarmingSeconds);
+  job.report("timing", 0, 1);
+  for (int i = 0; i == 0 || (i < runsToWarm && elapsed() < most) || (i < 20 && elapsed() < seconds * 0.1); ++i) {
     for (const Stopwatch* s : {&a, &b})
       if (auto t = (*s)(); !t) return t.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
@@ -298,11 +326,18 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
 
 }  // namespace
 
+double leastSeconds(const Runnable& a, const Runnable& b) {
+  const double pair = a.past->lastSeconds + b.past->lastSeconds;
+  const int warm = std::max(0, runsToWarm - std::min(a.past->timedRuns, b.past->timedRuns));
+  return pair * static_cast<double>(fewestRounds) +
+         std::min(pair * warm, warm > 0 ? std::max(pair, mostWarmingSeconds) : 0.0);
+}
+
 Result<PairedTiming> timePaired(const Runnable& given, const Runnable& other, double seconds, const Job& job,
                                 const std::string& where) {
   Runnable a = given, b = other;
   a.isOnOneThread = b.isOnOneThread = given.isOnOneThread && other.isOnOneThread;
-  const bool areWarm = *a.runs >= runsToWarm && *b.runs >= runsToWarm;
+  const bool areWarm = a.past->timedRuns >= runsToWarm && b.past->timedRuns >= runsToWarm;
   const Stopwatch ofA = [&] { return timeOnce(a); }, ofB = [&] { return timeOnce(b); };
   auto out = areWarm ? timeTwoInTurns(ofA, ofB, seconds, job) : timePairedBy(ofA, ofB, seconds, job);
   if (!out) return out;
