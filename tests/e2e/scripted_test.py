@@ -4,6 +4,9 @@ program says what it left out, and the model's own checks stay.
     scripted_test.py BUILD_FOLDER
 """
 
+import warnings
+from typing import Dict, List, Optional
+
 from support import TestCase, main
 
 import torch
@@ -92,6 +95,43 @@ class Replaces(Counts):
         return x - self.last
 
 
+class Notes(nn.Module):
+    """What detection models do: note that something was said, keep a list of tensors, gather lists in a dict that begins empty."""
+
+    anchors: List[torch.Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.anchors = [torch.ones(6), torch.full((6,), 2.0)]
+        self.said = False
+
+    def forward(self, xs: List[torch.Tensor], targets: Optional[List[Dict[str, torch.Tensor]]] = None):
+        if targets is not None and len(targets) > 5:
+            raise ValueError("too many")
+        self.anchors = [a * xs[0].amax() for a in self.anchors]
+        parts: Dict[str, List[torch.Tensor]] = {}
+        for name in ["a", "b"]:
+            parts[name] = list((xs[0] + self.anchors[1]).split(1))
+        if not self.said:
+            warnings.warn("once")
+            self.said = True
+        return [{"x": p + q} for p, q in zip(parts["a"], parts["b"])]
+
+
+class Remembers(nn.Module):
+    """The second run computes something else."""
+
+    def __init__(self):
+        super().__init__()
+        self.later = False
+
+    def forward(self, x):
+        if self.later:
+            x = x * 2
+        self.later = True
+        return x
+
+
 class Spectrum(nn.Module):
     def forward(self, x):
         z = torch.fft.fft(x)
@@ -170,6 +210,24 @@ class Scripted(TestCase):
         model, original = torch.jit.load(copy), torch.jit.load(self.path)
         for _ in range(3):
             torch.testing.assert_close(model(self.x), original(self.x))
+
+    def test_lists_of_tensors_that_a_model_sets_are_written_and_notes_without_effect_are_not(self):
+        self.scripted(Notes())
+        torch.save(([self.x],), self.inputs)
+        text, copy = self.done("text", self.path).stdout, self.folder / "copy.pt"
+        self.assertIn('prim.SetAttr("anchors"', text)
+        self.assertNotIn("said", text)
+        self.done("convert", self.path, "-o", copy)
+        model, original = torch.jit.load(copy), torch.jit.load(self.path)
+        for _ in range(3):  # the list goes on from run to run
+            for got, expected in zip(model([self.x]), original([self.x]), strict=True):
+                torch.testing.assert_close(got["x"], expected["x"], rtol=0, atol=0)
+        said = self.done("compare", self.path, copy, "--inputs", self.inputs, "--seconds", "0.1").stdout
+        self.assertIn("both files in TorchScript", said)
+
+    def test_a_note_that_changes_the_next_run_is_not_left_out(self):
+        self.scripted(Remembers())
+        self.fails(3, "convert", self.path, "-o", self.folder / "copy.pt", says=["it sets the attribute later, which is no tensor"])
 
     def test_outputs_that_pytorch_marks_as_conjugated_are_saved_as_numbers(self):
         self.scripted(Spectrum())

@@ -71,6 +71,14 @@ class TorchScriptConverter {
       : file_(file), operators_(operators), metadata_(metadata), g_(graph) {}
 
   Status convert(const std::string& method);
+  /// An attribute that the model sets to a literal, other than what it holds before that.
+  struct SetLiteral {
+    std::string path;
+    c10::intrusive_ptr<c10::ivalue::Object> object;
+    size_t slot;
+    c10::IValue value;
+  };
+  const std::vector<SetLiteral>& setLiterals() const { return setLiterals_; }
   /// The values' names in the file, where it has metadata.
   const std::vector<std::pair<ValueId, std::string>>& names() const { return names_; }
 
@@ -148,6 +156,7 @@ class TorchScriptConverter {
   std::unordered_map<std::string, ValueId> weights_;  // by place and view
   std::optional<std::unordered_map<std::string, std::string>> parameters_;  // their paths, by place and view
   std::unordered_map<std::string, Bound> attributes_;  // that the model sets: path -> current value
+  std::vector<SetLiteral> setLiterals_;
   size_t constants_ = 0;
   std::vector<std::pair<ValueId, std::string>> names_;
   std::unordered_map<std::string, ModuleCallId> entered_;  // by path and number, where the file has metadata

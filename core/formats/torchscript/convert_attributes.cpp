@@ -133,6 +133,11 @@ bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
       if (isItself(n->input(1), path, env)) return true;
       if (block_ != g_.root())
         throw Refusal{fmt::format("it writes its attribute {} inside of control flow", n->s(jit::attr::name))};
+      if (const auto slot = self.object->type()->findAttributeSlot(n->s(jit::attr::name)))
+        if (auto value = jit::toIValue(n->input(1)); value && !value->isTensor()) {
+          if (!attributes_.contains(path) && *value == self.object->getSlot(*slot)) return true;
+          setLiterals_.push_back({path, self.object, *slot, std::move(*value)});
+        }
       appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
       attributes_[path] = bound(n->input(1), env);
       return true;

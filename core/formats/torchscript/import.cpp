@@ -3,12 +3,49 @@
 #include <torch/csrc/jit/api/method.h>
 
 #include <algorithm>
+#include <functional>
+#include <set>
 
 #include "core/formats/reader.h"
 #include "core/formats/torchscript/convert.h"
 #include "core/formats/torchscript/format.h"
+#include "core/text/text.h"
 
 namespace graft {
+namespace {
+
+/// Without what sets these attributes, and without warnings.
+Graph withoutSetting(Graph g, const std::set<std::string>& paths, bool alsoWarnings) {
+  for (const NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    const auto* path = n.op->name == "prim.SetAttr" && n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+    if ((path && paths.contains(*path)) || (alsoWarnings && n.op->name == "aten.warn.default")) g.erase(id);
+  }
+  return g;
+}
+
+/// A model may note something at its first run: `if not self.has_warned: ...; self.has_warned = True`. Where a second
+/// run, which finds these notes, computes the same, they are nothing that a graph has to keep.
+void forgetNotes(const TorchScriptConverter& converter, const std::function<Result<Graph>()>& convertAgain,
+                 Graph& graph) {
+  if (converter.setLiterals().empty()) return;
+  std::set<std::string> paths;
+  std::vector<c10::IValue> before;
+  for (const auto& set : converter.setLiterals()) {
+    paths.insert(set.path);
+    before.push_back(set.object->getSlot(set.slot));
+    set.object->setSlot(set.slot, set.value);
+  }
+  const auto again = convertAgain();
+  for (size_t i = before.size(); i-- > 0;) {
+    const auto& set = converter.setLiterals()[i];
+    set.object->setSlot(set.slot, before[i]);
+  }
+  if (again && toText(withoutSetting(*again, paths, true)) == toText(withoutSetting(graph, paths, true)))
+    graph = withoutSetting(std::move(graph), paths, false);
+}
+
+}  // namespace
 
 bool TorchScriptFormat::matches(const ZipDirectory& zip) { return zip.hasFolder("code") && zip.find("data.pkl"); }
 
@@ -29,6 +66,13 @@ Result<Model> TorchScriptFormat::read(const Source& source, const Semantics& sem
   TorchScriptConverter converter(**file, semantics.operators(), metadata ? &*metadata : nullptr, m.graph);
   if (Status s = converter.convert(options.method); !s)
     return badInput(fmt::format("{}: {}", source.path, s.error().message));
+  const auto convertAgain = [&]() -> Result<Graph> {
+    Graph again;
+    TorchScriptConverter second(**file, semantics.operators(), metadata ? &*metadata : nullptr, again);
+    if (Status s = second.convert(options.method); !s) return s.error();
+    return again;
+  };
+  forgetNotes(converter, convertAgain, m.graph);
   std::vector<Type> examples = metadata ? std::vector<Type>() : tracedInputs(source.zip, options.method);
   if (examples.size() != m.graph.inputs().size()) examples.clear();
   for (size_t i = 0; i < examples.size(); ++i) {

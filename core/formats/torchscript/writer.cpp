@@ -169,6 +169,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     std::unordered_map<std::string, size_t> calls;
     for (const ModuleCall& call : g_.moduleCalls()) callNumber_.push_back(calls[call.path]++);
     facts_ = captureFacts(g_);
+    findSetLists();
     placeWeights();
     jit::Module root = buildModule("");
     placeWritten();

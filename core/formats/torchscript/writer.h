@@ -76,7 +76,9 @@ class TorchScriptWriter {
 
   // writer_modules.cpp: the tree of modules, and what a method reads from it
   void placeWeights();
+  void findSetLists();
   void placeWritten();
+  void placeList(const std::string& path, Place);
   torch::jit::Module buildModule(const std::string& path);
   std::string className(const std::string& path) const;
   static std::string classNameOf(const std::string& type);
@@ -128,8 +130,13 @@ class TorchScriptWriter {
   std::map<std::string, std::vector<std::string>> children_;  ///< module paths, the root is ""
   std::map<std::string, std::vector<std::pair<std::string, ValueId>>> attributes_;
   std::unordered_map<uint32_t, Place> places_;
-  std::unordered_map<std::string, Place> written_;               ///< by path: attributes that the model sets
-  std::set<uint32_t> setWeights_;                                ///< the ones among them that it also reads
+  std::unordered_map<std::string, Place> written_;  ///< by path: attributes that the model sets
+  std::set<uint32_t> setWeights_;                   ///< the ones among them that it also reads
+  struct ListItem {
+    std::string path;  ///< of the list
+    size_t index;
+  };
+  std::unordered_map<uint32_t, ListItem> listItems_;             ///< weights in lists of tensors that the model sets
   CaptureFacts facts_;                                           ///< of g_
   std::unordered_map<std::string, torch::jit::Module> modules_;  ///< by path
   std::unordered_map<std::string, std::string> aliases_;  ///< module path + "\n" + path of what it refers to: attribute

@@ -54,11 +54,33 @@ bool isBelow(const std::string& path, const std::string& module) {
          (path.size() > module.size() && path.starts_with(module) && path[module.size()] == '.');
 }
 
+bool isListOfTensors(const Graph& g, const Argument& a) {
+  const auto isTensor = [&](const Argument& item) { return item.isValue() && g.value(item.valueId()).type.isTensor(); };
+  if (const auto* items = a.items()) return std::all_of(items->begin(), items->end(), isTensor);
+  if (!a.isValue()) return false;
+  const Type& type = g.value(a.valueId()).type;
+  return type.kind == Type::Kind::List && type.element().isTensor();
+}
+
 std::string joined(const std::string& module, const std::string& name) {
   return module.empty() ? name : module + "." + name;
 }
 
 }  // namespace
+
+/// `self.anchors = [a.to(x) for a in self.anchors]`: what the list holds before that is read from an attribute that is
+/// a list, too.
+void TorchScriptWriter::findSetLists() {
+  for (const NodeId id : g_.order()) {
+    const Node& n = g_.node(id);
+    const auto* path = n.op->name == "prim.SetAttr" && n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+    if (!path || !isListOfTensors(g_, n.args[1])) continue;
+    for (size_t i = 0; const ValueId item = g_.findWeight(fmt::format("{}.{}", *path, i)); ++i) {
+      listItems_[item.index] = {*path, i};
+      if (!g_.isUnused(item)) setWeights_.insert(item.index);
+    }
+  }
+}
 
 void TorchScriptWriter::placeWeights() {
   std::set<std::string> modules{""};
@@ -76,7 +98,9 @@ void TorchScriptWriter::placeWeights() {
     const Value& v = g_.value(id);
     const auto& written = facts_.writtenWeights;
     // A constant that the model writes (a cache that export has lifted) is state, which an archive keeps in attributes.
-    if (g_.isUnused(id) || (v.isConstant && std::find(written.begin(), written.end(), id) == written.end())) continue;
+    if (g_.isUnused(id) || listItems_.contains(id.index) ||
+        (v.isConstant && std::find(written.begin(), written.end(), id) == written.end()))
+      continue;
     auto [module, name] = splitPath(v.path.empty() ? v.name : v.path);
     addModule(module);
     places_[id.index] = {module, name};
@@ -155,6 +179,10 @@ void TorchScriptWriter::placeWritten() {
     } else if (const auto here = modules_.find(module); here == modules_.end()) {
       throw Refusal(fmt::format("it sets the attribute {} of a module that is not called", *path));
     } else {
+      if (isListOfTensors(g_, n.args[1])) {
+        placeList(*path, place);
+        continue;
+      }
       Type type = n.args[1].isValue() ? g_.value(n.args[1].valueId()).type : Type::any();
       if (!type.isTensor())
         throw Refusal(fmt::format(
@@ -167,6 +195,19 @@ void TorchScriptWriter::placeWritten() {
     }
     written_.emplace(*path, place);
   }
+}
+
+void TorchScriptWriter::placeList(const std::string& path, Place place) {
+  jit::Module& here = modules_.at(place.module);
+  while (here.type()->findAttributeSlot(place.attribute)) place.attribute += '_';
+  c10::List<at::Tensor> first;
+  for (size_t i = 0; const ValueId item = g_.findWeight(fmt::format("{}.{}", path, i)); ++i) {
+    const at::Tensor t = weightTensor(g_.value(item));
+    if (!t.defined()) throw Refusal(fmt::format("the weight '{}' has no data", g_.value(item).path));
+    first.push_back(t.detach());
+  }
+  here.register_attribute(place.attribute, c10::ListType::ofTensors(), first);
+  written_.emplace(path, std::move(place));
 }
 
 bool TorchScriptWriter::holds(ValueId weight, const std::string& path) const {
@@ -207,6 +248,16 @@ TorchScriptWriter::JitValue* TorchScriptWriter::weight(ValueId id) {
     const at::Tensor t = weightTensor(v);
     if (!t.defined()) throw Refusal(fmt::format("the constant '{}' has no data", v.name));
     return at_.values[id.index] = t.dim() > 0 ? placedConstant(t, v) : tensorConstant(t, v.path, v.name);
+  }
+  if (const auto item = listItems_.find(id.index); item != listItems_.end()) {
+    const Place& place = written_.at(item->second.path);
+    jit::Node* list = appendOutside(at_.graph->createGetAttr(modulePointer(place.module), place.attribute));
+    const jit::WithInsertPoint outside =
+        at_.control ? jit::WithInsertPoint(at_.control) : jit::WithInsertPoint(at_.block);
+    JitValue* index = at_.graph->insertConstant(static_cast<int64_t>(item->second.index));
+    jit::Node* read = appendOutside(at_.graph->create(c10::aten::__getitem__, {list->output(), index}, 1));
+    read->output()->setType(c10::TensorType::get());
+    return at_.values[id.index] = read->output();
   }
   const Place& place = places_.at(id.index);
   JitValue* module = modulePointer(place.module);

@@ -103,7 +103,9 @@ TorchScriptWriter::JitValue* TorchScriptWriter::unwrapped(JitValue* v) {
 
 /// Inserts the conversions between tensors and numbers that TorchScript's compiler would insert.
 TorchScriptWriter::JitValue* TorchScriptWriter::converted(JitValue* v, const Type& have, const c10::TypePtr& wanted) {
-  if (!wanted || wanted->hasFreeVariables()) return v;
+  if (!wanted) return v;
+  if (wanted->hasFreeVariables())  // `t[]` takes a list, and no list that may be None
+    return wanted->kind() == c10::TypeKind::ListType || wanted->kind() == c10::TypeKind::DictType ? unwrapped(v) : v;
   if (v->type()->kind() == c10::TypeKind::OptionalType && wanted->kind() != c10::TypeKind::OptionalType &&
       wanted->kind() != c10::TypeKind::AnyType) {
     JitValue* inner = unwrapped(v);
@@ -139,15 +141,20 @@ TorchScriptWriter::JitValue* TorchScriptWriter::nested(const Argument& a, c10::T
     wanted = wanted->expectRef<c10::OptionalType>().getElementType();
   if (wanted && wanted->hasFreeVariables()) wanted = nullptr;
   if (const auto* dict = a.as<Argument::Dict>()) {
+    const auto declared = wanted ? wanted->cast<c10::DictType>() : nullptr;
+    c10::TypePtr key = declared ? declared->getKeyType() : nullptr,
+                 value = declared ? declared->getValueType() : nullptr;
     std::vector<JitValue*> keys, values;
     for (const auto& [k, v] : dict->items) {
-      keys.push_back(argument(k, nullptr));
-      values.push_back(argument(v, nullptr));
+      keys.push_back(argument(k, key));
+      values.push_back(argument(v, value));
     }
-    c10::TypePtr key = keys.empty() ? c10::TypePtr(c10::StringType::get()) : keys[0]->type();
-    c10::TypePtr value = values.empty() ? c10::TypePtr(c10::TensorType::get()) : values[0]->type();
-    for (JitValue* v : values)
-      if (!(*v->type() == *value)) value = c10::AnyType::get();
+    if (!declared) {
+      key = keys.empty() ? c10::TypePtr(c10::StringType::get()) : keys[0]->type();
+      value = values.empty() ? c10::TypePtr(c10::TensorType::get()) : values[0]->type();
+      for (JitValue* v : values)
+        if (!(*v->type() == *value)) value = c10::AnyType::get();
+    }
     return append(at_.graph->createDict(key, value, keys, values))->output();
   }
   const std::vector<Argument>* items = a.items();
@@ -251,7 +258,9 @@ bool TorchScriptWriter::writeStructural(const Node& n, const CallSegments& cut) 
   else if (is("prim.DictConstruct")) {
     std::vector<std::pair<Argument, Argument>> entries;
     for (size_t i = 0; i + 1 < n.args.size(); i += 2) entries.emplace_back(n.args[i], n.args[i + 1]);
-    made = nested(Argument::dict(std::move(entries)), nullptr);
+    // One that begins empty does not tell what it will hold.
+    const c10::TypePtr declared = entries.empty() ? torchType(g_.value(n.outputs[0]).type) : nullptr;
+    made = nested(Argument::dict(std::move(entries)), declared);
   }
   if (!made) return false;
   bind(n.outputs[0], made, true);
