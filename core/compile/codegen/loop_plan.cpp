@@ -14,6 +14,7 @@ namespace {
 constexpr double kGuess = 128;    ///< of a size that varies
 constexpr int64_t kBlock = 4096;  ///< elements of a vector loop in one iteration
 constexpr double kGather = 3;     ///< instructions for each lane that is loaded alone
+constexpr double kTranspose = 8;  ///< instructions for each vector of a square that is transposed
 
 template <class T>
 bool contains(const std::vector<T>& v, T x) {
@@ -280,11 +281,14 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     bestStoreRange(store, &cost);
     inside += cost;
   }
+  std::vector<RangeId> order = nest.outer;
+  sortByStride(order, uses);
+  sortAsChosen(order);
+  plan.outer = merge(order, uses, {});
   std::optional<RangeId> vector;
   double least = inside;
   for (size_t i = nest.outer.size(); i-- > 0;) {
-    double cost = 0;
-    for (const loops::Store& store : nest.stores) cost += storeCost(store, nest.outer[i]);
+    const double cost = costAlong(nest, nest.outer[i], plan.outer);
     if (cost < least) {
       least = cost;
       vector = nest.outer[i];
@@ -295,13 +299,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     least = inside;
   } else if (const std::optional<RangeId> chosen = chosenLanes(nest.outer)) {
     vector = chosen;
-    least = 0;
-    for (const loops::Store& store : nest.stores) least += storeCost(store, vector);
+    least = costAlong(nest, *vector, plan.outer);
   }
-  std::vector<RangeId> order = nest.outer;
-  sortByStride(order, uses);
-  sortAsChosen(order);
-  plan.outer = merge(order, uses, {});
   plan.instructions = least;
   if (vector) {
     const auto at =
@@ -332,7 +331,7 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   double iterations = 1;
   for (const Loop& l : plan.outer) {
     const double length = std::max(1.0, estimate(l.extent));
-    iterations *= plan.tile && l.ranges.back() == *plan.tile ? std::ceil(length / width_) : length;
+    iterations *= plan.tile && l.ranges == plan.tile->ranges ? std::ceil(length / width_) : length;
   }
   if (plan.block)
     iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
@@ -340,10 +339,26 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   return plan;
 }
 
+double LoopPlanner::costAlong(const loops::Nest& nest, RangeId vector, const std::vector<Loop>& loops) {
+  double cost = 0;
+  for (const loops::Store& store : nest.stores) cost += storeCost(store, vector);
+  if (!schedule_.transposes) return cost;
+  NestPlan plan;
+  for (const Loop& l : loops)
+    if (contains(l.ranges, vector))
+      plan.vector = l;
+    else
+      plan.outer.push_back(l);
+  findTile(nest, plan);
+  double vectors = 1 / std::min<double>(width_, extent(vector));
+  for (const RangeId r : nest.outer) vectors *= extent(r);
+  const double gathered = vectors * (kGather * std::min<double>(width_, extent(vector)) - kTranspose);
+  return cost - gathered * static_cast<double>(plan.transposed.size());
+}
+
 void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
   const loops::ExprPool& pool = accesses_.program().expressions;
   const RangeId along = plan.vector->ranges.back();
-  if (plan.vector->ranges.size() > 1) return;
   std::vector<ExprId> loads;
   for (const loops::Store& store : nest.stores) {
     const Body body = bodyOf(store.value);
@@ -352,7 +367,7 @@ void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
   }
   for (const Loop& loop : plan.outer) {
     const RangeId across = loop.ranges.back();
-    if (loop.ranges.size() > 1 || estimate(loop.extent) < width_ / 2.0) continue;
+    if (estimate(loop.extent) < width_ / 2.0) continue;
     std::vector<ExprId> found;
     for (const ExprId load : loads) {
       const Affine& where = accesses_.ofLoad(load);
@@ -365,7 +380,7 @@ void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
         found.push_back(load);
     }
     if (found.size() <= plan.transposed.size()) continue;
-    plan.tile = across;
+    plan.tile = loop;
     plan.transposed = std::move(found);
     plan.lanes = width_;
   }

@@ -31,9 +31,9 @@ struct NestPlan {
   std::optional<Loop> vector;  ///< an outer range that the lanes run along
   int lanes = 1;
   std::optional<int64_t> block;  ///< one iteration runs this much of `vector`; absent: all of it
-  /// Another outer range, along which some loads step by ones: squares of them are transposed, as many elements of it
-  /// at a time as of `vector`.
-  std::optional<RangeId> tile;
+  /// Another outer loop, along which some loads step by ones: squares of them are transposed, as many elements of it at
+  /// a time as of `vector`.
+  std::optional<Loop> tile;
   std::vector<ExprId> transposed;  ///< those loads
   double instructions = 0;         ///< of one iteration, estimated
 };
@@ -70,6 +70,9 @@ class LoopPlanner {
   /// The lanes' range that the schedule chooses of these; nothing where it leaves that open.
   std::optional<RangeId> chosenLanes(const std::vector<RangeId>&) const;
   void sortAsChosen(std::vector<RangeId>&) const;
+  /// What plan() costs with lanes along `vector`, which is one of the nest's outer ranges. `loops`: those of all of
+  /// them.
+  double costAlong(const loops::Nest&, RangeId vector, const std::vector<Loop>& loops);
   void findTile(const loops::Nest&, NestPlan&);
 
   enum class Step { None, Unit, Other };

@@ -110,7 +110,7 @@ Status checkSchedule(const loops::Program& given, const LoopSchedule& s) {
         outer.push_back(program.range(r).name);
     const NestPlan plan = planner.plan(nest);
     hasOuterLanes = hasOuterLanes || plan.vector;
-    transposes = transposes || LoopPlanner(accesses, lanesOf(CpuLevel::Avx2)).plan(nest).tile;
+    transposes = transposes || LoopPlanner(accesses, lanesOf(CpuLevel::Avx2)).plan(nest).tile.has_value();
   }
   const auto check = [&](const std::string& name) -> Status {
     if (std::find(outer.begin(), outer.end(), name) != outer.end()) return done();

@@ -116,6 +116,7 @@ class NestEmitter {
   std::optional<Affine> findRowStart(const loops::Store&, ExprId load);
 
   // Transposes (nest_tiles.cpp)
+  void bindAcross(const Value& index, int scope);  ///< the loop across a square stands at `index`
   void emitTiled(const loops::Nest&);
   void fillTile(ExprId load, const Value& tile, const Value& firstRow);
 

@@ -230,7 +230,8 @@ void NestEmitter::findParts(const loops::Nest& nest) {
   size_t copies = 1;
   for (const RangeId r : nest.outer) {
     const bool isVector = plan_.vector && plan_.vector->ranges.back() == r;
-    if ((isVector && (plan_.block || plan_.tile)) || plan_.tile == r) continue;
+    const bool isAcross = plan_.tile && std::ranges::count(plan_.tile->ranges, r) > 0;
+    if ((isVector && (plan_.block || plan_.tile)) || isAcross) continue;
     Parts parts{r, rewriter_.borders(nest, r)};
     if (parts.borders.empty() && isVector && plan_.vector->ranges.size() == 1)
       parts.borders = rewriter_.interior(nest, r, kFewestInside * plan_.lanes);
@@ -309,7 +310,7 @@ NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::strin
     return s.floorDivide(s.add(extent, s.integer(size - 1)), s.integer(size));
   };
   for (Loop& loop : open.outer)
-    if (plan_.tile && loop.ranges.back() == *plan_.tile) loop = {{tileRange_}, pieces(loop.extent, width_)};
+    if (plan_.tile && loop.ranges == plan_.tile->ranges) loop = {{tileRange_}, pieces(loop.extent, width_)};
   if (plan_.block) open.outer.push_back({{blockRange_}, pieces(plan_.vector->extent, *plan_.block)});
   result.iterations = s.integer(1);
   for (const Loop& loop : open.outer) result.iterations = s.multiply(result.iterations, loop.extent);

@@ -74,8 +74,8 @@ std::vector<Value> transpose(IrBuilder& b, const std::vector<Value>& rows) {
 
 void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow) {
   const loops::Expr e = accesses_.program().expressions[load];
-  const RangeId across = *plan_.tile, along = plan_.vector->ranges.back();
-  const std::optional<int64_t> rowLength = known(accesses_.program().range(across).extent);
+  const RangeId along = plan_.vector->ranges.back();
+  const std::optional<int64_t> rowLength = known(plan_.tile->extent);
   const std::optional<int64_t> rowCount = known(plan_.vector->extent);
   const int n = width_;
   const DType stored = e.dtype == DType::Bool ? DType::UInt8 : e.dtype;
@@ -83,13 +83,13 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow
   // Beyond the end of the rows nothing may be read; beyond the last row, it is read again.
   Value active;
   if (!rowLength || *rowLength % n != 0) {
-    const Value left = b_.binary("sub", value(accesses_.program().range(across).extent), firstRow);
+    const Value left = b_.binary("sub", value(plan_.tile->extent), firstRow);
     const Value most = b_.integer(DType::Int64, n);
     const Value count = b_.select(b_.compare("icmp slt", left, most), left, most);
     active = b_.compare("icmp slt", b_.lanesFrom0(DType::Int32, n), b_.convert("trunc", count, DType::Int32));
   }
   std::vector<Value> rows;
-  bindings_[across] = {firstRow, 1, firstRow.scope, false};
+  bindAcross(firstRow, firstRow.scope);
   for (int k = 0; k < n; ++k) {
     Value row = b_.binary("add", lanes.index, b_.integer(DType::Int64, k));
     if (!rowCount || *rowCount % n != 0) {
@@ -102,7 +102,6 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow
     rows.push_back(dtypeSize(stored) == 4 ? v : b_.convert("zext", v, DType::Int32));
   }
   bindings_[along] = lanes;
-  bindings_.erase(across);
   const std::vector<Value> columns = transpose(b_, rows);
   for (int j = 0; j < n; ++j) {
     const Value column = dtypeSize(stored) == 4 ? columns[static_cast<size_t>(j)]
@@ -112,23 +111,26 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow
   }
 }
 
+void NestEmitter::bindAcross(const Value& index, int scope) {
+  for (const RangeId r : plan_.tile->ranges) bindings_[r] = {index, 1, scope, r != plan_.tile->ranges.back()};
+}
+
 void NestEmitter::emitTiled(const loops::Nest& nest) {
-  const RangeId across = *plan_.tile;
   const Value n = b_.integer(DType::Int64, width_);
   const Value first = b_.binary("mul", bindings_.at(tileRange_).index, n);
   for (const auto& [load, tile] : tiles_) fillTile(load, tile, first);
-  const std::optional<int64_t> length = known(accesses_.program().range(across).extent);
+  const std::optional<int64_t> length = known(plan_.tile->extent);
   Value count = n;
   if (!length || *length % width_ != 0) {
-    const Value left = b_.binary("sub", value(accesses_.program().range(across).extent), first);
+    const Value left = b_.binary("sub", value(plan_.tile->extent), first);
     count = b_.select(b_.compare("icmp slt", left, n), left, n);
   }
   b_.openLoop(b_.integer(DType::Int64, 0), count, 1, {});
   memos_.emplace_back();
   tileRow_ = b_.binary("mul", b_.loopIndex(), n);
-  bindings_[across] = {b_.binary("add", first, b_.loopIndex()), 1, b_.scope(), false};
+  bindAcross(b_.binary("add", first, b_.loopIndex()), b_.scope());
   emitStores(nest);
-  bindings_.erase(across);
+  for (const RangeId r : plan_.tile->ranges) bindings_.erase(r);
   tileRow_ = {};
   memos_.pop_back();
   b_.closeLoop({});

@@ -430,7 +430,7 @@ std::string CppPrinter::nest(const loops::Nest& nest, int depth) {
   for (const Loop& loop : loops) {
     const bool isVector = plan.vector && &loop == &loops.back();
     std::string comment = isVector ? "  // " + std::to_string(plan.lanes) + " lanes" : "";
-    if (isVector && plan.tile) comment += ", squares with " + p.range(*plan.tile).name + " transposed";
+    if (isVector && plan.tile) comment += ", squares with " + p.range(plan.tile->ranges.back()).name + " transposed";
     open(loop, comment);
   }
   barrier_ = static_cast<int>(scopes_.size()) - 1;

@@ -57,6 +57,25 @@ TEST_CASE("choices that the loops leave open are taken") {
   CHECK(alongJ.find("int64_t i = 0") < alongJ.find("int64_t j"));
 }
 
+TEST_CASE("a permuted copy transposes squares, whichever side has neighbours apart") {
+  const std::string toChannelsFirst = body(parsed(R"(loops 1
+input a: f32[32, 48, 64]
+output y: f32[64, 32, 48]
+nest c < 64, i < 32, j < 48
+  y[c, i, j] = a[i, j, c]
+)"),
+                                           {});
+  CHECK_THAT(toChannelsFirst, ContainsSubstring("j < 1536; ++j) {  // 4 lanes, squares with c transposed"));
+  const std::string toChannelsLast = body(parsed(R"(loops 1
+input a: f32[64, 32, 48]
+output y: f32[32, 48, 64]
+nest i < 32, j < 48, c < 64
+  y[i, j, c] = a[c, i, j]
+)"),
+                                          {});
+  CHECK_THAT(toChannelsLast, ContainsSubstring("squares with j transposed"));
+}
+
 TEST_CASE("choices that the loops do not leave are refused with the reason") {
   const loops::Program p = parsed(pointwise), sums = parsed(rows);
   CHECK(refusal(p, {.lanes = "k"}) == "the kernel has no outer range k; it has i, j");
