@@ -11,6 +11,7 @@
 #include "app/commands/options.h"
 #include "app/json/documents_json.h"
 #include "views/drawing/drawing.h"
+#include "views/layout/blocks.h"
 
 namespace graft::cli {
 namespace {
@@ -26,6 +27,7 @@ Result<Graph> readGraph(const std::string& path, const DrawFlags& o, const Conso
   auto m = openModel(path, o, console.job());
   if (!m) return m.error();
   if (Status s = recordGivenTypes(*m, o, console); !s) return s.error();
+  addBlocks(m->graph);
   return std::move(m->graph);
 }
 

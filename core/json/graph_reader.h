@@ -4,7 +4,7 @@
 //   GraphReader reader;
 //   for (std::string_view part : parts)
 //     if (!reader.read(part)) return reader.why();
-//   std::shared_ptr<const Graph> g = reader.take();
+//   std::shared_ptr<Graph> g = reader.take();
 #pragma once
 
 #include <functional>
@@ -32,7 +32,7 @@ class GraphReader {
   bool read(std::string_view json);
   const std::string& why() const { return why_; }
   /// What was read; the reader is done then.
-  std::shared_ptr<const Graph> take() { return std::move(graph_); }
+  std::shared_ptr<Graph> take() { return std::move(graph_); }
 
  private:
   struct Texts {

@@ -316,6 +316,23 @@ class Capture(FxTestCase):
         for name, count in (("joint", 4), ("forward", 4), ("backward", 0)):
             self.assertEqual(self.json("info", self.path, "--method", name)["weights"]["count"], count)
 
+    def test_sums_of_gradients_belong_to_the_module_around_what_they_add(self):
+        class Residual(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)
+
+            def forward(self, x):
+                return x * torch.tanh(self.a(x)) + torch.sigmoid(self.b(x))
+
+        graft_fx.capture(torch.nn.Sequential(Residual(), Residual()), (torch.randn(3, 4, requires_grad=True),), self.path, joint=True)
+        joint = next(g for g in document(self.path)["graphs"] if g["name"] == "joint")
+        sums = [n for n in joint["aten"] if n["op"] == "call_function" and n["target"].startswith("aten.add.")
+                and any(key.endswith(".backward") for key, _, _ in n["modules"])]
+        # x has three readers, and so there are two sums in each block; each block's forward pass has one of its own.
+        self.assertEqual(sorted(n["modules"][-1][1] for n in sums), ["0", "0", "1", "1"])
+        self.assertFalse([n["name"] for n in joint["aten"] if n["op"] == "call_function" and not n["modules"]])
+
     def test_functions_methods_and_objects_are_captured_with_what_they_use(self):
         net, table = Mlp(), torch.randn(16)
 

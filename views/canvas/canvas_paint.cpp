@@ -94,12 +94,13 @@ void ScenePainter::drawEdge(size_t e, const QColor& color) {
 void ScenePainter::polyline(size_t e, bool tiny) {
   const auto& q = scene_.layout.edges[e].points;
   if (q.size() < 4) return;
-  if (tiny) {
-    p_.drawLine(QPointF(q.front().x, q.front().y), QPointF(q.back().x, q.back().y));
-    return;
-  }
+  constexpr double fewPixels = 40;  // an edge of so many is straight in effect; a longer one would cross what it passes
+  const size_t from = scene_.pathFrom[e];
+  const QSizeF size = scene_.pathBounds[e].size() * look_.scale;
+  if (tiny && size.width() + size.height() < fewPixels)
+    return p_.drawLine(QPointF(q[from].x, q[from].y), QPointF(q.back().x, q.back().y));
   QPolygonF line;
-  for (size_t i = 0; i < q.size(); i += 3) line << QPointF(q[i].x, q[i].y);
+  for (size_t i = from; i < q.size(); i += 3) line << QPointF(q[i].x, q[i].y);
   p_.drawPolyline(line);
 }
 

@@ -160,6 +160,7 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
     QPainterPath path = pathOf(q, from);
     scene->pathBounds.push_back(path.controlPointRect().adjusted(-4, -4, 4, 4));
     scene->paths.push_back(std::move(path));
+    scene->pathFrom.push_back(from);
   }
   return scene;
 }

@@ -31,6 +31,7 @@ struct Scene {
   Layout layout;
   std::vector<QPainterPath> paths;  ///< by edge, without the way it shares with an earlier edge of its value
   std::vector<QRectF> pathBounds;
+  std::vector<size_t> pathFrom;                     ///< by edge: the point of its layout where that path begins
   std::vector<float> widths;                        ///< by edge, where they differ; else empty
   std::vector<int> depth;                           ///< by box
   std::vector<std::vector<int>> inEdges, outEdges;  ///< by box

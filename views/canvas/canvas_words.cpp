@@ -203,7 +203,8 @@ void ScenePainter::writeBox(size_t i, const Box& box, const QRectF& r, bool isIo
                      ? QString()
                      : nameWidth.elidedText(toQt(box.name), Qt::ElideMiddle, room - used - 8);
   const double total = used + (name.isEmpty() ? 0 : 8 + nameWidth.horizontalAdvance(name));
-  double x = isIo ? r.center().x() - total / 2 : r.x() + M::padding;
+  const double middle = r.center().x() - (box.repeat > 1 ? 17 : 0);  // of what the count leaves
+  double x = isIo ? std::max(r.x() + M::padding, middle - total / 2) : r.x() + M::padding;
   p_.setFont(titleFont);
   p_.setPen(toQt(text));
   p_.drawText(QPointF(x, y), title);

@@ -185,8 +185,8 @@ class Placer {
   /// Where most boxes have no words: a name here and there, beside its box. Of very many boxes in one frame, where
   /// there is nothing but boxes, it stands over some.
   void landmarks() {
-    constexpr double cellWidth = 130, cellHeight = 52, mostWithWords = 0.5;
-    constexpr size_t crowd = 200, longest = 18;
+    constexpr double cellWidth = 100, cellHeight = 34, mostWithWords = 0.5;
+    constexpr size_t crowd = 200, longest = 18, mostTried = 6;
     const auto& boxes = scene_.view.boxes;
     std::unordered_map<std::string_view, int> howMany;
     std::vector<int> wordless;
@@ -198,20 +198,20 @@ class Placer {
       if (!hasWords(static_cast<int>(i), shown(static_cast<int>(i)))) wordless.push_back(static_cast<int>(i));
     }
     if (static_cast<double>(wordless.size()) < (1 - mostWithWords) * static_cast<double>(closed)) return;
-    std::map<std::pair<int, int>, int> best;  // by row and column of cells
+    std::map<std::pair<int, int>, std::vector<int>> cells;  // by row and column
     const auto tellsMore = [&](int a, int b) {
       const Box &x = boxes[static_cast<size_t>(a)], &y = boxes[static_cast<size_t>(b)];
       if (rankOf(x.kind) != rankOf(y.kind)) return rankOf(x.kind) > rankOf(y.kind);
-      return howMany[x.title] < howMany[y.title];
+      if (howMany[x.title] != howMany[y.title]) return howMany[x.title] < howMany[y.title];
+      return a < b;
     };
     for (const int box : wordless) {
       const QPointF at = shown(box).center();
       const std::pair cell{static_cast<int>(at.y() / cellHeight), static_cast<int>(at.x() / cellWidth)};
-      const auto [known, isNew] = best.try_emplace(cell, box);
-      if (!isNew && tellsMore(box, known->second)) known->second = box;
+      cells[cell].push_back(box);
     }
     const double line = names_.font().pixelSize() + 3;
-    for (const auto& [cell, box] : best) {
+    const auto place = [&](int box, bool isFirst) {
       const Box& b = boxes[static_cast<size_t>(box)];
       const QString text = toQt(b.name.size() > b.title.size() && b.name.size() <= longest ? b.name : b.title);
       const QRectF r = shown(box);
@@ -223,12 +223,21 @@ class Placer {
                                                  {{r.center().x() - size.width() / 2, r.bottom() + 1}, true}}};
       if (const auto at = firstFree(candidates, size, box)) {
         add(Kind::Landmark, box, *at, text);
-        continue;
+        return true;
       }
+      if (!isFirst) return false;
       const auto& around = b.parent < 0 ? scene_.view.roots : boxes[static_cast<size_t>(b.parent)].children;
       const double top = std::max(0.0, middle), left = std::max(0.0, r.center().x() - size.width() / 2);
-      if (around.size() >= crowd && taken_.isFree({left - line, top - line, size.width() + 2 * line, 3 * line}))
-        add(Kind::Landmark, box, {{left, top}, size}, text);
+      if (around.size() < crowd || !taken_.isFree({left - line, top - line, size.width() + 2 * line, 3 * line}))
+        return false;
+      add(Kind::Landmark, box, {{left, top}, size}, text);
+      return true;
+    };
+    for (auto& [cell, inside] : cells) {  // the first of them that has room
+      const size_t tried = std::min(mostTried, inside.size());
+      std::partial_sort(inside.begin(), inside.begin() + static_cast<ptrdiff_t>(tried), inside.end(), tellsMore);
+      for (size_t i = 0; i < tried && !place(inside[i], i == 0); ++i) {
+      }
     }
   }
 

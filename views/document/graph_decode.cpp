@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "views/document/async.h"
+#include "views/layout/blocks.h"
 
 namespace graft {
 namespace {
@@ -48,13 +49,18 @@ OperatorRef makeOperator(std::string_view name, const std::vector<std::string>& 
   return std::make_shared<const Operator>(std::move(op));
 }
 
+std::shared_ptr<const Graph> withBlocks(std::shared_ptr<Graph> graph) {
+  if (graph) addBlocks(*graph);
+  return graph;
+}
+
 }  // namespace
 
 std::shared_ptr<const Graph> decodeGraph(const QJsonObject& json) {
   GraphReader reader(makeOperator);
   const QByteArray text = QJsonDocument(json).toJson(QJsonDocument::Compact);
   reader.read({text.constData(), static_cast<size_t>(text.size())});
-  return reader.take();
+  return withBlocks(reader.take());
 }
 
 GraphStream::GraphStream() : reader_(makeOperator) {}
@@ -96,7 +102,7 @@ void GraphStream::finish(QObject* receiver, int parts, std::function<void(const 
           return Decoded{nullptr, QObject::tr("its graph cannot be read: %1").arg(toQt(self->reader_.why()))};
         if (self->count_ != parts)
           return Decoded{nullptr, QObject::tr("%1 of the %2 parts of its graph came").arg(self->count_).arg(parts)};
-        return Decoded{self->reader_.take(), {}};
+        return Decoded{withBlocks(self->reader_.take()), {}};
       },
       std::move(done));
 }

@@ -32,6 +32,7 @@ def graph_data(gm, values, known, root, writer, names=None, lower=False, signatu
     parameters = {id(t) for t in root.parameters()}
     inputs = iter([n for n, f in zip(placeholders, fixed) if not f])
     arguments, nodes, made_for = [], [], {}
+    place_sums_of_gradients(aten.graph)
     for n in aten.graph.nodes:
         entry = {"name": n.name, "op": n.op, "value": value_type(n.meta.get("val"))}
         tensor = None
@@ -328,6 +329,20 @@ def dotted(text, kept=()):
     text = re.sub(r"^(?:[LG]\[['\"][^'\"]*['\"]\]|L__self__)", "", text)
     text = re.sub(r"\.?_(?:modules|parameters|buffers)\[['\"]([^'\"]*)['\"]\]", r".\1", text)
     return re.sub(r"\[['\"]?([^\]'\"]*)['\"]?\]", r".\1", text).replace("._modules.", ".").strip(".")
+
+
+def place_sums_of_gradients(graph):
+    """Autograd adds gradients where several operators read a value, and names no module there. A sum belongs to the innermost
+    call of the backward pass that holds all that it adds."""
+    for node in graph.nodes:
+        stacks = [n.meta.get("nn_module_stack") for n in node.all_input_nodes if n.op == "call_function"]
+        if node.op != "call_function" or node.meta.get("nn_module_stack") or not stacks or not all(stacks):
+            continue
+        around = [at for at in stacks[0].items() if at[0].endswith(".backward")]
+        while around and not all(around[-1][0] in stack for stack in stacks):
+            around.pop()
+        if around:
+            node.meta["nn_module_stack"] = dict(around)
 
 
 def module_stack(stack, kept=()):

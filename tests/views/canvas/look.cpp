@@ -47,7 +47,8 @@ int main(int argc, char** argv) {
     for (const QString& level : parser.values(depth)) {
       ViewOptions options;
       options.depth = level.toInt();
-      options.foldRepeats = !parser.isSet(repeats);
+      if (parser.isSet(repeats))
+        for (const ModuleCall& call : graph->moduleCalls()) options.unfolded.insert(call.path);
       options.foldDeadEnds = !parser.isSet(deadEnds);
       options.flow = parser.value(flow) == QLatin1String("right") ? Flow::Right : Flow::Down;
       Canvas canvas;

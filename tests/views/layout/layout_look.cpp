@@ -17,6 +17,7 @@
 #include "core/json/graph_reader.h"
 #include "tests/views/support/layout_quality.h"
 #include "views/drawing/drawing.h"
+#include "views/layout/blocks.h"
 
 using namespace graft;
 
@@ -26,7 +27,7 @@ struct Options {
   ViewOptions view;
   std::vector<int> depths;
   std::string svg;
-  bool bundles = true;
+  bool bundles = true, repeats = false;
 };
 
 /// Processor time of this thread: others share the machine.
@@ -46,6 +47,8 @@ void printGraph(const std::string& name, const Graph& graph, const Options& opti
   for (const int depth : options.depths) {
     ViewOptions how = options.view;
     how.depth = depth;
+    if (options.repeats)
+      for (const ModuleCall& call : graph.moduleCalls()) how.unfolded.insert(call.path);
     VisibleGraph view;
     Result<Layout> layout = Layout{};
     double best = 1e9;
@@ -109,7 +112,7 @@ int main(int argc, char** argv) {
     if (word == "--depth")
       options.depths.push_back(std::atoi(next()));
     else if (word == "--repeats")
-      options.view.foldRepeats = false;
+      options.repeats = true;
     else if (word == "--dead-ends")
       options.view.foldDeadEnds = false;
     else if (word == "--flow")
@@ -145,6 +148,8 @@ int main(int argc, char** argv) {
       return std::make_shared<const Operator>(std::move(made));
     });
     if (!reader.read(text)) return fmt::print(stderr, "layout_look: {}: {}\n", path, reader.why()), 1;
-    printGraph(name, *reader.take(), options);
+    const std::shared_ptr<Graph> graph = reader.take();
+    addBlocks(*graph);
+    printGraph(name, *graph, options);
   }
 }
