@@ -113,7 +113,7 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
     return out;
   }
   if (look_.boxes.anyPattern) return out;  // then colours are the pattern's
-  std::array<bool, static_cast<size_t>(BoxKind::Output) + 1> has{};
+  std::array<bool, boxKindCount> has{};
   for (const Box& box : look_.scene.view.boxes)
     if (!box.open) has[static_cast<size_t>(box.kind)] = true;
   for (size_t k = 0; k < has.size(); ++k)

@@ -92,7 +92,10 @@ class FrameTest : public test::WindowFixture {
     canvas().setDepth(-1);
     for (const BoxKind kind : {BoxKind::Product, BoxKind::Normalization})
       QVERIFY(legend().contains(QString::fromStdString(std::string(boxKindName(kind)))));
-    QVERIFY(!legend().contains(QStringLiteral("lookup")));
+    QVERIFY(!legend().contains(QStringLiteral("lookup")) && !legend().contains(QStringLiteral("module")));
+    canvas().setDepth(0);
+    QVERIFY(legend().contains(QStringLiteral("module")));
+    canvas().setDepth(-1);
     QAction* shown = window_->action(QStringLiteral("legend"));
     QVERIFY(shown->isChecked());
     window_->resize(1440, 900);

@@ -140,14 +140,15 @@ class RealEngineTest : public test::WindowFixture {
     QTRY_VERIFY_WITH_TIMEOUT(isReady() && compilation.current()->origin == KernelOrigin::Generated, 20000);
     compilation.keepApart({QStringLiteral("tanh_0"), QStringLiteral("relu_0")});
     QTRY_VERIFY_WITH_TIMEOUT(isReady() && compilation.isSteered(), 20000);
-    QVERIFY(!compilation.plan().kernelOf(QStringLiteral("tanh_0"))->isGenerated());
+    QVERIFY(compilation.plan().kernelOf(QStringLiteral("tanh_0")) !=
+            compilation.plan().kernelOf(QStringLiteral("relu_0")));
     compilation.apply();
     QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 120000);
     QVERIFY2(document().steps()[1].verification.contains(QStringLiteral("verified")),
              qPrintable(document().steps()[1].verification));
-    QVERIFY(document().graph()->findNode("tanh_0") && !document().graph()->findNode("tanh_1"));
+    QVERIFY(!document().graph()->findNode("tanh_1"));
     QTRY_VERIFY_WITH_TIMEOUT(isReady(), 20000);
-    QCOMPARE(compilation.plan().generatedCount(), layers);
+    QCOMPARE(compilation.plan().generatedCount(), layers + 1);  // two of the first layer
     QVERIFY(compilation.plan().kernels.back().isInPlace);
   }
 
