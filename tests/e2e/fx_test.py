@@ -281,6 +281,15 @@ class Capture(FxTestCase):
         paths = {n["path"] for n in document(self.path)["graphs"][0]["aten"] if n["op"] == "get_attr"}
         self.assertEqual(paths, {f"layers.{i}.{fc}.{w}" for i in (0, 1) for fc in ("fc1", "fc2") for w in ("weight", "bias")})
 
+    def test_inputs_may_be_positional_and_by_name_at_once(self):
+        def f(x, *, mask=None, scale=1.0):
+            return x.masked_fill(mask, 0.0) * scale
+
+        x = torch.randn(2, 4)
+        inputs = ((x,), {"mask": x > 0, "scale": 2.0})
+        graft_fx.capture(f, inputs, self.path)
+        self.computes(self.path, inputs, f(x, **inputs[1]))
+
     def test_inputs_by_name_and_dynamic_sizes(self):
         class Named(torch.nn.Module):
             def forward(self, a, b):

@@ -44,7 +44,7 @@ def capture(model, inputs, path, joint=False, dynamic=None, decompose=None):
     """Runs `model` once under torch.compile and writes every graph that it captured: one, or several where the capture broke, each
     with its guards and the reason of the break. `model`: a module, a function or anything else that can be called; modules and tensors
     that a function uses from around it are the graph's weights. `inputs`: a tuple of positional or a dict of keyword arguments, nested as
-    the model takes them.
+    the model takes them, or `(args, kwargs)`.
 
     The graphs are called forward, forward.1, ...: `graft info model.fx --method forward.1`. `joint=True` takes gradients as well
     and writes, for each, AOTAutograd's joint graph and the two it is parted into: joint, forward and backward. With it,
@@ -188,6 +188,9 @@ def call_of(model, args, kwargs, given, inputs):
 
 
 def split_inputs(inputs):
+    """As `graft.optimize` and files of inputs have them."""
     if isinstance(inputs, dict):
         return (), dict(inputs)
+    if isinstance(inputs, (tuple, list)) and len(inputs) == 2 and isinstance(inputs[0], tuple) and isinstance(inputs[1], dict):
+        return inputs[0], dict(inputs[1])
     return ((inputs,) if isinstance(inputs, torch.Tensor) else tuple(inputs)), {}
