@@ -1,0 +1,238 @@
+// Which targets one nest stores, and over which ranges each of them goes there.
+#include <algorithm>
+#include <iterator>
+
+#include "core/compile/lower/scheduler.h"
+
+namespace graft::lower {
+namespace {
+
+using loops::BufferId;
+using loops::Expr;
+
+}  // namespace
+
+std::vector<std::vector<Target>> Scheduler::grouped(std::vector<Target> targets) {
+  std::vector<std::vector<Target>> groups;
+  const auto sameOuter = [&](const Target& t) {
+    return std::find_if(groups.begin(), groups.end(),
+                        [&](const std::vector<Target>& g) { return g.front().outer == t.outer; });
+  };
+  std::vector<Target> flat;
+  if (l_.machine.isGpu && hasColumnParts()) {
+    const std::vector<Target> all = targets;
+    const std::vector<TensorId> parts = columnPartsOf(all);
+    std::erase_if(targets, [&](const Target& t) { return !t.isRow && joinsParts(t, all, parts); });
+  }
+  for (Target& t : targets) {
+    if (!t.isRow) {
+      flat.push_back(std::move(t));
+      continue;
+    }
+    const auto at = sameOuter(t);
+    if (at != groups.end())
+      at->push_back(std::move(t));
+    else
+      groups.push_back({std::move(t)});
+  }
+  for (Target& t : flat) {
+    auto at = sameOuter(t);
+    if (at == groups.end())
+      at = std::find_if(groups.begin(), groups.end(),
+                        [&](const std::vector<Target>& g) { return g.front().isRow && joins(t, g.front()); });
+    if (at != groups.end())
+      at->push_back(std::move(t));
+    else
+      groups.push_back({std::move(t)});
+  }
+  return groups;
+}
+
+Scheduler::Reads Scheduler::readsOf(const Target& t, bool throughParts) {
+  Reads out;
+  std::set<ExprId> seen;
+  std::vector<ExprId> stack{valueOf(t.tensor, t.domain.index)};
+  while (!stack.empty()) {
+    const ExprId id = stack.back();
+    stack.pop_back();
+    if (!seen.insert(id).second) continue;
+    const Expr e = l_.pool()[id];
+    if (e.op == Op::Load) {
+      if (const TensorId inner = l_.tensorOfBuffer(e.buffer())) {
+        out.tensors.insert({inner, e.operands});
+        if (throughParts || l_[inner].columnParts == 0) stack.push_back(l_.definition(inner, e.operands));
+      } else {
+        out.inputs.insert(e.buffer());
+        out.loads.emplace_back(e.buffer(), e.operands);
+      }
+    }
+    stack.insert(stack.end(), e.operands.begin(), e.operands.end());
+  }
+  return out;
+}
+
+bool Scheduler::hasColumnParts() const {
+  for (size_t i = 0; i < l_.tensorCount(); ++i)
+    if (l_[TensorId(static_cast<uint32_t>(i))].columnParts > 0) return true;
+  return false;
+}
+
+std::vector<TensorId> Scheduler::columnPartsOf(const std::vector<Target>& targets) {
+  std::vector<TensorId> out;
+  for (const Target& t : targets)
+    for (const Request& r : readsOf(t, true).tensors)
+      if (l_[r.tensor].columnParts > 0 && std::find(out.begin(), out.end(), r.tensor) == out.end())
+        out.push_back(r.tensor);
+  return out;
+}
+
+bool Scheduler::joinsParts(const Target& t, const std::vector<Target>& targets, const std::vector<TensorId>& parts) {
+  const auto elements = most(t.domain.ranges);
+  for (const Target& other : targets)
+    if (other.tensor != t.tensor && most(other.domain.ranges) >= elements)
+      for (const Request& r : readsOf(other, false).tensors)
+        if (r.tensor == t.tensor) return false;
+  return std::any_of(parts.begin(), parts.end(), [&](TensorId p) { return joinsPartsOf(t, p); });
+}
+
+bool Scheduler::joinsPartsOf(const Target& t, TensorId sums) {
+  if (withParts_.contains(sums) || l_[sums].isOfRows) return false;
+  const Target parts = planned(sums, l_[sums].buffer);
+  const Expr sum = l_.pool()[valueOf(sums, parts.domain.index)];
+  if (parts.outer != parts.domain.ranges || sum.op != Op::Reduce) return false;
+  const Index& index = parts.domain.index;
+  const auto columns = rangesIn(Index(index.begin() + static_cast<std::ptrdiff_t>(l_[sums].columnParts), index.end()));
+  for (const Request& read : readsOf(parts, true).tensors) {
+    Target joined = t;
+    if (read.tensor != t.tensor || !takesDomainOfParts(joined, read.index, parts, sum.ranges) ||
+        !liesAlong(joined, columns))
+      continue;
+    withParts_.emplace(sums, std::move(joined));
+    return true;
+  }
+  return false;
+}
+
+bool Scheduler::liesAlong(const Target& t, const std::set<RangeId>& ranges) {
+  const auto all = most(t.domain.ranges);
+  for (const auto& [buffer, index] : readsOf(t, false).loads) {
+    const std::set<RangeId> over = rangesIn(index);
+    const auto read = most({over.begin(), over.end()});
+    if (index.empty() || !read || !all || *read * 8 < *all) continue;
+    const std::set<RangeId>& used = rangesIn(index.at(l_[l_.inputOf(buffer)].fastest.value_or(index.size() - 1)));
+    if (std::none_of(used.begin(), used.end(), [&](RangeId r) { return ranges.contains(r); })) return false;
+  }
+  return true;
+}
+
+bool Scheduler::takesDomainOfParts(Target& t, const Index& index, const Target& parts,
+                                   const std::vector<RangeId>& summed) {
+  std::unordered_map<RangeId, ExprId> own;
+  Domain d{parts.domain.ranges, {}};
+  for (const RangeId r : summed) {
+    d.ranges.push_back(rangeAt(200 + d.ranges.size(), l_.program.range(r).extent));
+    own.emplace(r, l_.pool().range(d.ranges.back()));
+  }
+  for (const ExprId e : index) d.index.push_back(l_.simplifier.substitute(e, own));
+  if (!goesOverAll(d, l_[t.tensor].sizes)) return false;
+  t.domain = std::move(d);
+  t.outer = parts.outer;
+  return true;
+}
+
+bool Scheduler::goesOverAll(const Domain& d, const Sizes& sizes) {
+  loops::Simplifier& s = l_.simplifier;
+  ExprId place = l_.integer(0);
+  for (size_t k = 0; k < sizes.size(); ++k) place = s.add(s.multiply(place, sizes[k]), d.index[k]);
+  std::map<ExprId, int64_t> steps;
+  if (!addSteps(place, 1, steps)) return false;
+  // n * (x / n) + x % n is x.
+  for (bool isMore = true; isMore;) {
+    isMore = false;
+    for (const auto& [e, step] : steps) {
+      const Expr low = l_.pool()[e];
+      const auto n = low.op == Op::Remainder ? l_.findNumber(low.operands[1]) : std::nullopt;
+      if (!n) continue;
+      const auto high = steps.find(s.floorDivide(low.operands[0], low.operands[1]));
+      if (high == steps.end() || high->second != step * *n) continue;
+      const int64_t each = step;
+      steps.erase(high);
+      steps.erase(steps.find(e));
+      if (!addSteps(low.operands[0], each, steps)) return false;
+      isMore = true;
+      break;
+    }
+  }
+  std::vector<std::pair<int64_t, int64_t>> radix;  // step and extent
+  for (const RangeId r : d.ranges) {
+    const auto step = steps.extract(l_.pool().range(r));
+    const auto extent = l_.findNumber(l_.program.range(r).extent);
+    if (step.empty() || !extent) return false;
+    radix.emplace_back(step.mapped(), *extent);
+  }
+  std::sort(radix.begin(), radix.end());
+  int64_t covered = 1;
+  for (const auto& [step, extent] : radix)
+    if (step != covered || __builtin_mul_overflow(covered, extent, &covered)) return false;
+  return steps.empty() && l_.findNumber(l_.product(sizes)) == covered;
+}
+
+bool Scheduler::addSteps(ExprId e, int64_t by, std::map<ExprId, int64_t>& steps) const {
+  const Expr& x = l_.program.expressions[e];
+  const auto number = l_.findNumber(e);
+  if (number) return *number == 0;
+  if (x.op == Op::Add) return addSteps(x.operands[0], by, steps) && addSteps(x.operands[1], by, steps);
+  if (x.op == Op::Multiply)
+    for (const size_t k : {0u, 1u})
+      if (const auto n = l_.findNumber(x.operands[k])) return addSteps(x.operands[1 - k], by * *n, steps);
+  steps[e] += by;
+  return true;
+}
+
+bool Scheduler::joins(Target& t, const Target& row) {
+  if (!joinsInParallel(t, row)) return false;
+  const Reads theirs = readsOf(row, false);
+  const std::set<RangeId> outer(row.outer.begin(), row.outer.end());
+  for (const Request& r : theirs.tensors)
+    if (r.tensor == t.tensor && takesDomain(t, r.index, row.outer)) return true;
+  const std::vector<RangeId>& mine = t.domain.ranges;
+  if (!std::all_of(outer.begin(), outer.end(),
+                   [&](RangeId r) { return std::find(mine.begin(), mine.end(), r) != mine.end(); }))
+    return false;
+  const Reads ours = readsOf(t, false);
+  if (!std::any_of(ours.inputs.begin(), ours.inputs.end(), [&](BufferId b) { return theirs.inputs.contains(b); }))
+    return false;
+  t.outer = row.outer;
+  return true;
+}
+
+bool Scheduler::joinsInParallel(const Target& t, const Target& row) const {
+  constexpr int64_t fewOnGpu = 64;
+  const auto iterations = most(row.outer), elements = most(t.domain.ranges);
+  if (!iterations || !elements || *iterations >= (l_.machine.isGpu ? fewOnGpu : fewIterations)) return true;
+  return *elements / std::max<int64_t>(1, *iterations) <= l_.machine.rowElements;
+}
+
+bool Scheduler::takesDomain(Target& t, const Index& index, const std::vector<RangeId>& outer) {
+  Domain d;
+  std::set<RangeId> used;
+  const Sizes& sizes = l_[t.tensor].sizes;
+  for (size_t k = 0; k < index.size(); ++k) {
+    if (l_.isOne(sizes[k])) {
+      d.index.push_back(l_.integer(0));
+      continue;
+    }
+    const Expr& e = l_.pool()[index[k]];
+    const bool isOuter = e.op == Op::Range && std::find(outer.begin(), outer.end(), e.range()) != outer.end();
+    if (isOuter && (l_.program.range(e.range()).extent != sizes[k] || !used.insert(e.range()).second)) return false;
+    const RangeId range = isOuter ? e.range() : rangeAt(100 + k, sizes[k]);
+    d.ranges.push_back(range);
+    d.index.push_back(l_.pool().range(range));
+  }
+  if (used.size() != outer.size()) return false;
+  t.domain = std::move(d);
+  t.outer = outer;
+  return true;
+}
+
+}  // namespace graft::lower
