@@ -40,11 +40,13 @@ class Nested(nn.Module):
         return torch.softmax(x, -1)
 
 
-def flat(operators):
+def flat(operators, repeats=False):
     """A graph without modules and with a shortcut now and then, as canonical text."""
-    lines, last, kept = ["graph Flat {", "  input %x : f32[4]"], "x", "x"
+    lines, last, kept, state = ["graph Flat {", "  input %x : f32[4]"], "x", "x", 1
     for i in range(operators):
-        call = f"aten.add.Tensor(%{last}, %{kept})" if i % 50 == 49 else f"aten.tanh.default(%{last})"
+        state = state * 1103515245 + 12345 & 0x7FFFFFFF
+        op = ("tanh", "relu", "sigmoid", "exp")[i % 50 % 4 if repeats else state >> 16 & 3]
+        call = f"aten.add.Tensor(%{last}, %{kept})" if i % 50 == 49 else f"aten.{op}.default(%{last})"
         if i % 50 == 0:
             kept = last
         last = f"v{i}"
@@ -228,6 +230,13 @@ class Page(TestCase):
         browser.frame()
         x, y = self.place(browser, "input x")
         self.assertTrue(0 <= x <= 1280 and 0 <= y <= 800, (x, y))
+
+    def test_what_a_flat_graph_repeats_is_a_block(self):
+        self.done("draw", self.file("flat.txt", flat(3000, repeats=True)), "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        blocks = browser.run("graft.panes[0].graph.boxes.filter((box) => box.key === 'block.0').map((box) => box.repeat)")
+        self.assertEqual(blocks, [60])
 
     def test_search_opens_what_hides_a_hit(self):
         self.done("draw", self.model, "--depth", "0", "-o", self.page)
