@@ -31,7 +31,10 @@ std::optional<int64_t> NestEmitter::known(ExprId id) const {
 }
 
 void NestEmitter::remember(ExprId id, int guard, const Value& v) {
-  memos_[static_cast<size_t>(v.scope)][memoKey(id, guard)] = v;
+  // A vector is one of the loop that its lanes run along, even where all of them are equal and were computed ahead of
+  // it: the loop over the rest may have other lanes.
+  const int scope = v.lanes > 1 ? std::max(v.scope, scopeOf(id)) : v.scope;
+  memos_[static_cast<size_t>(scope)][memoKey(id, guard)] = v;
 }
 
 void NestEmitter::forget(BufferId written) {

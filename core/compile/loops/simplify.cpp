@@ -329,7 +329,17 @@ ExprId Simplifier::compareNumbers(Op op, ExprId a, ExprId b) {
   if (!left.fits || !right.fits || left.constant == INT64_MIN || right.constant == INT64_MIN || !math_->isExact(left) ||
       !math_->isExact(right))
     return plain;
-  return pool.binary(made, build(left), build(right));
+  const ExprId l = build(left), r = build(right);
+  // i // 4 < 2 is i < 8, and 2 <= i // 4 is 8 <= i.
+  const bool isBelow = made == Op::Less && right.isConstant(), isAbove = made == Op::LessEqual && left.isConstant();
+  const Expr quotient = pool[isBelow ? l : r];
+  const int64_t* divisor = quotient.op == Op::FloorDivide ? pool.findInteger(quotient.operands[1]) : nullptr;
+  int64_t limit = isBelow ? right.constant : left.constant;
+  if ((isBelow || isAbove) && divisor && *divisor > 0 && !__builtin_mul_overflow(limit, *divisor, &limit)) {
+    const ExprId dividend = quotient.operands[0], number = integer(limit);
+    return isBelow ? compareNumbers(made, dividend, number) : compareNumbers(made, number, dividend);
+  }
+  return pool.binary(made, l, r);
 }
 
 ExprId Simplifier::logicalAnd(ExprId a, ExprId b) {

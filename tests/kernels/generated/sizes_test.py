@@ -299,7 +299,9 @@ class Sizes(unittest.TestCase):
             with self.subTest(seed=seed, sizes=sizes, strides=[x.stride() for x in inputs], text=text):
                 try:
                     expected = group.expected(inputs)
-                except (RuntimeError, IndexError):
+                except (RuntimeError, IndexError) as refusal:
+                    if "view size is not compatible" in str(refusal):
+                        continue  # a kernel computes what a view of such strides cannot be
                     with self.assertRaises((RuntimeError, IndexError)):
                         generated(inputs, text)
                     continue

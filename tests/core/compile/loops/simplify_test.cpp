@@ -91,6 +91,11 @@ TEST_CASE_METHOD(Fixture, "bounds decide comparisons and choices") {
   CHECK(text(s.compare(Op::Less, s.subtract(j, c(2)), n)) == "true");
   CHECK(text(s.compare(Op::Less, s.add(j, c(2)), n)) == "j + 2 < s0");
   CHECK(text(s.compare(Op::Less, s.multiply(i, c(4)), c(10))) == "i < 3");
+  CHECK(text(s.compare(Op::Less, s.floorDivide(j, c(4)), c(2))) == "j < 8");
+  CHECK(text(s.compare(Op::LessEqual, s.floorDivide(j, c(4)), c(2))) == "j < 12");
+  CHECK(text(s.compare(Op::LessEqual, c(2), s.floorDivide(j, c(4)))) == "8 <= j");
+  CHECK(text(s.compare(Op::Less, c(2), s.add(s.floorDivide(j, c(4)), c(1)))) == "8 <= j");
+  CHECK(text(s.compare(Op::Less, s.floorDivide(j, c(4)), s.floorDivide(n, c(4)))) == "j // 4 < s0 // 4");
   CHECK(text(s.compare(Op::Equal, i, c(9))) == "false");
   CHECK(text(s.compare(Op::Equal, s.multiply(i, c(2)), c(3))) == "false");
   CHECK(text(s.minimum(i, c(7))) == "i");
