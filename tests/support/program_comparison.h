@@ -22,8 +22,9 @@ struct Comparison {
   enum class Places {
     Dense,
     Turned,
-    Gaps
-  } places = Places::Dense;    ///< of buffers: as they are, dimensions reversed, apart
+    Gaps,
+    Expanded
+  } places = Places::Dense;  ///< of buffers: as they are, dimensions reversed, apart; of inputs: one dimension repeats
   bool isSpecialised = false;  ///< the code is for these sizes alone
   bool hasSpecial = false;     ///< some elements are NaN, infinite, -0 or large
   int64_t slice = INT64_MAX;   ///< iterations of one call
@@ -57,6 +58,10 @@ inline Space makeSpace(const loops::Program& p, loops::BufferId id, const Compar
   for (size_t k = 0; k < sizes.size(); ++k) {
     const size_t d = c.places == Comparison::Places::Turned ? k : sizes.size() - 1 - k;
     s.strides[d] = step;
+    if (c.places == Comparison::Places::Expanded && b.role == loops::Buffer::Role::Input && d == sizes.size() / 2) {
+      s.strides[d] = 0;
+      continue;
+    }
     step *= std::max<int64_t>(sizes[d], 1) + (c.places == Comparison::Places::Gaps ? 1 : 0);
   }
   s.bytes.assign(static_cast<size_t>(step) * dtypeSize(s.dtype) + 2 * Space::kMargin, std::byte{0xee});

@@ -21,13 +21,14 @@ void check(const test::ProgramCase& c) {
   uint64_t seed = 0;
   for (const codegen::CpuLevel level : test::levels())
     for (const std::vector<int64_t>& s : sizes)
-      for (int variant = 0; variant < 5; ++variant) {
+      for (int variant = 0; variant < 7; ++variant) {
         Comparison how;
         how.sizes = s;
         how.seed = ++seed;
-        how.isSpecialised = variant == 1 || variant == 2;
+        how.isSpecialised = variant == 1 || variant == 2 || variant == 5;
         how.places = variant == 2   ? Comparison::Places::Turned
                      : variant == 3 ? Comparison::Places::Gaps
+                     : variant >= 5 ? Comparison::Places::Expanded
                                     : Comparison::Places::Dense;
         how.hasSpecial = variant == 4;
         how.slice = variant % 2 == 0 ? INT64_MAX : 3;
