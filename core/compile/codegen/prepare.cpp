@@ -14,6 +14,8 @@ namespace {
 constexpr int kMostSplits = 16;
 /// A range that a store steps through by ones is not split into pieces shorter than this.
 constexpr int64_t kShortestPiece = 8;
+/// A row is taken apart into no more pieces than these: each has loops of its own.
+constexpr size_t kMostPieces = 8;
 
 ExprId mapExpression(loops::Program& program, loops::Simplifier& simplifier, ExprId id,
                      std::unordered_map<ExprId, ExprId>& done, const std::function<ExprId(const Expr&)>& leaf) {
@@ -27,6 +29,24 @@ ExprId mapExpression(loops::Program& program, loops::Simplifier& simplifier, Exp
   }
   done.emplace(id, result);
   return result;
+}
+
+/// What joins the results of a reduction's parts.
+Op combinerOf(loops::ReduceKind kind) {
+  switch (kind) {
+    case loops::ReduceKind::Sum:
+      return Op::Add;
+    case loops::ReduceKind::Product:
+      return Op::Multiply;
+    case loops::ReduceKind::Minimum:
+      return Op::Minimum;
+    case loops::ReduceKind::Maximum:
+      return Op::Maximum;
+    case loops::ReduceKind::Any:
+      return Op::Or;
+    default:
+      return Op::And;
+  }
 }
 
 }  // namespace
@@ -168,7 +188,63 @@ loops::Nest NestRewriter::prepare(loops::Nest nest) {
     const ExprId whole = s.add(s.multiply(program_.expressions.range(high), c), program_.expressions.range(low));
     nest = rewrite(nest, {{split.range, {whole, {high, low}}}});
   }
+  std::unordered_map<ExprId, ExprId> done;
+  std::vector<Store> stores;
+  for (Store& store : nest.stores) {
+    store.value = takeReductionsApart(store.value, done);
+    takeStoreApart(store, stores);
+  }
+  nest.stores = std::move(stores);
   return nest;
+}
+
+std::vector<int64_t> NestRewriter::piecesOf(const std::vector<ExprId>& expressions, RangeId range) {
+  std::vector<int64_t> ends = borders(expressions, range);
+  if (ends.empty() || ends.size() >= kMostPieces) return {};
+  ends.insert(ends.begin(), 0);
+  ends.push_back(*program_.expressions.findInteger(program_.range(range).extent));
+  for (size_t i = 1; i < ends.size(); ++i)
+    if (ends[i] - ends[i - 1] < kShortestPiece) return {};
+  return ends;
+}
+
+void NestRewriter::takeStoreApart(const Store& store, std::vector<Store>& pieces) {
+  std::vector<ExprId> parts;
+  collect(store.value, parts);
+  for (const RangeId r : store.ranges) {
+    if (store.scan) break;
+    const std::vector<int64_t> ends = piecesOf(parts, r);
+    for (size_t i = 1; i < ends.size(); ++i)
+      pieces.push_back(restrictTo({{}, {store}}, r, addPart(r, ends[i] - ends[i - 1]), ends[i - 1]).stores.front());
+    if (!ends.empty()) return;
+  }
+  pieces.push_back(store);
+}
+
+ExprId NestRewriter::takeReductionsApart(ExprId id, std::unordered_map<ExprId, ExprId>& done) {
+  loops::Simplifier& s = accesses_.simplifier();
+  return mapExpression(program_, s, id, done, [&](const Expr& reduction) -> ExprId {
+    if (reduction.op != Op::Reduce || isPlace(reduction)) return {};
+    const Op combines = combinerOf(reduction.reduce);
+    std::vector<ExprId> parts;
+    collect(reduction.operands[0], parts);
+    for (const RangeId r : reduction.ranges) {
+      const std::vector<int64_t> ends = piecesOf(parts, r);
+      ExprId whole;
+      for (size_t i = 1; i < ends.size(); ++i) {
+        const RangeId part = addPart(r, ends[i] - ends[i - 1]);
+        const ExprId at = s.add(program_.expressions.range(part), s.integer(ends[i - 1]));
+        std::unordered_map<ExprId, ExprId> rewritten;
+        Expr piece = reduction;
+        std::replace(piece.ranges.begin(), piece.ranges.end(), r, part);
+        piece.operands[0] = takeReductionsApart(rewrite(reduction.operands[0], {{r, {at, {part}}}}, rewritten), done);
+        const ExprId one = program_.expressions.add(std::move(piece));
+        whole = whole ? program_.expressions.binary(combines, whole, one) : one;
+      }
+      if (whole) return whole;
+    }
+    return {};
+  });
 }
 
 void NestRewriter::conditionBorders(ExprId condition, RangeId range, std::vector<int64_t>& borders) {
@@ -253,9 +329,9 @@ std::vector<int64_t> NestRewriter::interior(const loops::Nest& nest, RangeId ran
   return found;
 }
 
-std::vector<int64_t> NestRewriter::borders(const loops::Nest& nest, RangeId range) {
+std::vector<int64_t> NestRewriter::borders(const std::vector<ExprId>& expressions, RangeId range) {
   std::vector<int64_t> found;
-  for (const ExprId id : expressionsOf(nest)) {
+  for (const ExprId id : expressions) {
     const Expr e = program_.expressions[id];
     if (e.op == Op::Select && hasLoads(e.operands[1]) && hasLoads(e.operands[2]))
       conditionBorders(e.operands[0], range, found);

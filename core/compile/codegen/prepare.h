@@ -18,12 +18,13 @@ class NestRewriter {
   explicit NestRewriter(Accesses& accesses, loops::Program& program) : accesses_(accesses), program_(program) {}
 
   /// The nest without ranges of one element, and with ranges split where `range // c` and `range % c` occur: view and
-  /// reshape give such indices.
+  /// reshape give such indices. Stores and reductions whose own ranges go through the pieces of a `cat` become one for
+  /// each piece.
   loops::Nest prepare(loops::Nest);
 
   /// The values of an outer range at which the Selects that choose between two loads change their mind, sorted: where
   /// `cat` goes from one input to the next.
-  std::vector<int64_t> borders(const loops::Nest&, RangeId);
+  std::vector<int64_t> borders(const loops::Nest& nest, RangeId range) { return borders(expressionsOf(nest), range); }
   /// Where an outer range goes from elements whose windows reach over an edge to those whose windows do not, and back:
   /// the borders of the part in which the conditions of Selects that guard one load hold, whatever the ranges inside
   /// are. None where that part has fewer than `fewest` elements.
@@ -48,9 +49,14 @@ class NestRewriter {
     int64_t divisor;
   };
   bool findSplit(const loops::Nest&, Split&);
+  /// Pieces of a range: from 0 to its extent. Empty where there is nothing to take apart, or too much.
+  std::vector<int64_t> piecesOf(const std::vector<ExprId>& expressions, RangeId);
+  void takeStoreApart(const loops::Store&, std::vector<loops::Store>&);
+  ExprId takeReductionsApart(ExprId, std::unordered_map<ExprId, ExprId>& done);
   bool isUnitOfStore(const loops::Nest&, RangeId);
   void collect(ExprId, std::vector<ExprId>& seen);
   std::vector<ExprId> expressionsOf(const loops::Nest&);
+  std::vector<int64_t> borders(const std::vector<ExprId>& expressions, RangeId);
   void conditionBorders(ExprId condition, RangeId, std::vector<int64_t>&);
   bool hasLoads(ExprId);
   struct Interval {

@@ -322,7 +322,8 @@ TensorId Lowering::reduceParts(ReduceKind kind, TensorId body, const std::vector
                                         : reduction(kind, body, reduced, inside, parts.dim,
                                                     integer(parts.count * parts.each), integer(parts.left));
     inside.insert(inside.begin() + place, ofPart.begin(), ofPart.end());
-    const ExprId whole = pool().reduce(kind, ranges, this->at(partial, inside));
+    const ExprId onePart = this->at(partial, inside);
+    const ExprId whole = ranges.empty() ? onePart : pool().reduce(kind, ranges, onePart);
     return last ? combined(kind, scalar(whole), scalar(last)).id : whole;
   };
   const TensorId whole = add(std::move(t));

@@ -10,6 +10,7 @@
 #include "core/compile/codegen/cuda/cuda_code.h"
 #include "core/compile/loops/marks.h"
 #include "core/compile/loops/text.h"
+#include "core/compile/loops/verify.h"
 #include "core/compile/lower/lower.h"
 #include "core/torch/semantics.h"
 #include "tests/support/graphs.h"
@@ -124,6 +125,20 @@ TEST_CASE("on a GPU, gradients over rows and over columns are one kernel, and th
   CHECK(code->kernels[0].function == "graft_norm_0");
   CHECK(code->kernels[0].schedule.find("which combines their columns") != std::string::npos);
   CHECK(code->kernels[0].blocks == 10);
+}
+
+TEST_CASE("columns of so few rows that one part holds them are no reduction of parts") {
+  const Graph g = typedGraph(R"(graph g {
+    input %x : f16[4,33]
+    %n = aten.rms_norm.default(%x, [33], weight=None, eps=0.1)
+    %s = aten.softmax.int(%n, 0)
+    return %s
+  })");
+  const lower::Machine machine{.columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
+  const auto program = lower::lower(g, {}, machine);
+  REQUIRE_RESULT(program);
+  INFO(loops::printProgram(*program));
+  CHECK(loops::verify(*program));
 }
 
 TEST_CASE("a node says how it becomes loops, or why it does not") {
