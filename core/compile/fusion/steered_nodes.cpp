@@ -33,6 +33,8 @@ class SteeringNames {
       const std::vector<NodeId> some = find(name, entry);
       all.insert(all.end(), some.begin(), some.end());
     }
+    // Not where the other names of the list are none of the model's.
+    if (names.size() == 1 && all.size() == 1) nodes_[all.front().index].mayBeAlone = true;
     add(all, entry);
   }
 
@@ -74,7 +76,6 @@ class SteeringNames {
   void add(std::vector<NodeId> nodes, const std::string& entry) {
     std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return g_.isBefore(a, b); });
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
-    if (nodes.size() == 1) nodes_[nodes.front().index].mayBeAlone = true;
     if (nodes.size() > 1) out_.merges.push_back({entry, std::move(nodes)});
   }
 

@@ -3,7 +3,8 @@
 //   TensorId y = l.define("y", DType::Float32, sizes, 10, {x}, [&l, x](const Index& i) { return exp(l.at(x, i)); });
 //
 // Private to core/compile/lower. A Lowering owns its program and tensors. Elements are computed when somebody asks for
-// them: once for each index.
+// them: once for each index. lowering.cpp holds tensors and their elements, graph_sizes.cpp the graph's sizes and
+// symbols, reduced_tensors.cpp reductions, at once or in parts.
 #pragma once
 
 #include <functional>

@@ -314,4 +314,5 @@ TEST_CASE("a node that is listed by itself has a kernel of its own") {
   CHECK(groupsOf(g, plan) == std::vector<Names>{{"a"}, {"e", "f"}});
   CHECK(plan.unapplied.empty());
   CHECK(groupsOf(g, planFusion(g, {.steering = steeringFor(g, plan)})) == groupsOf(g, plan));
+  CHECK(groupsOf(g, planned(g, R"({"fusion": 1, "automatic": false, "merge": [["a", "bb"]]})")).empty());
 }
