@@ -188,6 +188,8 @@ loops::Nest NestRewriter::prepare(loops::Nest nest) {
     const ExprId whole = s.add(s.multiply(program_.expressions.range(high), c), program_.expressions.range(low));
     nest = rewrite(nest, {{split.range, {whole, {high, low}}}});
   }
+  const std::vector<ExprId> all = expressionsOf(nest);
+  if (std::none_of(all.begin(), all.end(), [&](ExprId id) { return choosesBetweenLoads(id); })) return nest;
   std::unordered_map<ExprId, ExprId> done;
   std::vector<Store> stores;
   for (Store& store : nest.stores) {
@@ -275,6 +277,11 @@ bool NestRewriter::hasLoads(ExprId id) {
   return std::any_of(parts.begin(), parts.end(), [&](ExprId p) { return program_.expressions[p].op == Op::Load; });
 }
 
+bool NestRewriter::choosesBetweenLoads(ExprId id) {
+  const Expr e = program_.expressions[id];
+  return e.op == Op::Select && hasLoads(e.operands[1]) && hasLoads(e.operands[2]);
+}
+
 bool NestRewriter::narrow(ExprId condition, const loops::Nest& nest, RangeId range, Interval& inside) {
   const Expr e = program_.expressions[condition];
   if (e.op == Op::And) {
@@ -331,11 +338,8 @@ std::vector<int64_t> NestRewriter::interior(const loops::Nest& nest, RangeId ran
 
 std::vector<int64_t> NestRewriter::borders(const std::vector<ExprId>& expressions, RangeId range) {
   std::vector<int64_t> found;
-  for (const ExprId id : expressions) {
-    const Expr e = program_.expressions[id];
-    if (e.op == Op::Select && hasLoads(e.operands[1]) && hasLoads(e.operands[2]))
-      conditionBorders(e.operands[0], range, found);
-  }
+  for (const ExprId id : expressions)
+    if (choosesBetweenLoads(id)) conditionBorders(program_.expressions[id].operands[0], range, found);
   const int64_t* extent = program_.expressions.findInteger(program_.range(range).extent);
   if (!extent) return {};
   std::sort(found.begin(), found.end());

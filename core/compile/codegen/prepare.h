@@ -59,6 +59,7 @@ class NestRewriter {
   std::vector<int64_t> borders(const std::vector<ExprId>& expressions, RangeId);
   void conditionBorders(ExprId condition, RangeId, std::vector<int64_t>&);
   bool hasLoads(ExprId);
+  bool choosesBetweenLoads(ExprId);  ///< a Select, as `cat` makes them
   struct Interval {
     int64_t begin, end;
   };

@@ -9,6 +9,7 @@
 #include "core/formats/reader.h"
 #include "core/formats/torchscript/convert.h"
 #include "core/formats/torchscript/format.h"
+#include "core/formats/torchscript/set_attribute.h"
 #include "core/text/text.h"
 
 namespace graft {
@@ -18,7 +19,7 @@ namespace {
 Graph withoutSetting(Graph g, const std::set<std::string>& paths, bool alsoWarnings) {
   for (const NodeId id : g.order()) {
     const Node& n = g.node(id);
-    const auto* path = n.op->name == "prim.SetAttr" && n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+    const std::string* path = setAttributePath(n);
     if ((path && paths.contains(*path)) || (alsoWarnings && n.op->name == "aten.warn.default")) g.erase(id);
   }
   return g;

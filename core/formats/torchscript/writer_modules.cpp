@@ -9,6 +9,7 @@
 #include <cctype>
 #include <set>
 
+#include "core/formats/torchscript/set_attribute.h"
 #include "core/formats/torchscript/writer.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/values/values.h"
@@ -73,7 +74,7 @@ std::string joined(const std::string& module, const std::string& name) {
 void TorchScriptWriter::findSetLists() {
   for (const NodeId id : g_.order()) {
     const Node& n = g_.node(id);
-    const auto* path = n.op->name == "prim.SetAttr" && n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+    const std::string* path = setAttributePath(n);
     if (!path || !isListOfTensors(g_, n.args[1])) continue;
     for (size_t i = 0; const ValueId item = g_.findWeight(fmt::format("{}.{}", *path, i)); ++i) {
       listItems_[item.index] = {*path, i};
@@ -168,7 +169,7 @@ jit::Module TorchScriptWriter::buildModule(const std::string& path) {
 void TorchScriptWriter::placeWritten() {
   for (NodeId id : g_.order()) {
     const Node& n = g_.node(id);
-    const auto* path = n.op->name == "prim.SetAttr" && n.args.size() == 2 ? n.args[0].as<std::string>() : nullptr;
+    const std::string* path = setAttributePath(n);
     if (!path || written_.contains(*path)) continue;
     const auto [module, name] = splitPath(*path);
     Place place{module, name};

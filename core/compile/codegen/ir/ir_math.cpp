@@ -59,6 +59,20 @@ Value whereRare(IrBuilder& b, const Value& condition, const Value& x, const Valu
   return result;
 }
 
+namespace {
+
+/// A logarithm of another base: log 2 in two parts of which the first has few bits, and 1 / ln(base), likewise.
+Value logOfBase(IrBuilder& b, const Value& x, double of2High, double of2Low, double factorHigh, double factorLow) {
+  const Floats f{b};
+  const LogReduced e = reduceLog(f, x);
+  Value sum = f.fma(f.add(e.m, e.tail), f(factorLow), f.multiply(e.exponent, f(of2Low)));
+  sum = f.fma(e.tail, f(factorHigh), sum);
+  // The exponent's part is a whole number, or has few bits; m times the factor follows with one rounding.
+  return withLogEnds(f, x, f.fma(e.exponent, f(of2High), f.fma(e.m, f(factorHigh), sum)));
+}
+
+}  // namespace
+
 Value emitExp(IrBuilder& b, const Value& value) {
   const Floats f{b};
   const ExpReduced e = reduceExp(f, f.clamp(value, -105, 90));  // beyond, the result is 0 or infinite
@@ -90,17 +104,6 @@ Value emitLog(IrBuilder& b, const Value& x) {
   const LogReduced e = reduceLog(f, x);
   const Value tail = f.fma(e.exponent, f(kLn2Low), e.tail);
   return withLogEnds(f, x, f.fma(e.exponent, f(kLn2High), f.add(e.m, tail)));
-}
-
-/// A logarithm of another base: log 2 in two parts of which the first has few bits, and 1 / ln(base), likewise.
-static Value logOfBase(IrBuilder& b, const Value& x, double of2High, double of2Low, double factorHigh,
-                       double factorLow) {
-  const Floats f{b};
-  const LogReduced e = reduceLog(f, x);
-  Value sum = f.fma(f.add(e.m, e.tail), f(factorLow), f.multiply(e.exponent, f(of2Low)));
-  sum = f.fma(e.tail, f(factorHigh), sum);
-  // The exponent's part is a whole number, or has few bits; m times the factor follows with one rounding.
-  return withLogEnds(f, x, f.fma(e.exponent, f(of2High), f.fma(e.m, f(factorHigh), sum)));
 }
 
 Value emitLog2(IrBuilder& b, const Value& x) { return logOfBase(b, x, 1, 0, 1.44140625, 1.28879088896340736e-3); }
