@@ -217,8 +217,8 @@ void addCode(CLI::App& app, Run& run) {
       "--gpu", o->gpu,
       "Plan as for a model on a GPU, where a kernel may hold a matrix product; --as cuda, ptx and sass always do");
   c->add_option("--capability", o->capability,
-                "The compute capability of the GPU that ptx and sass are for, such as 8.0; without it this machine's, "
-                "else 9.0")
+                "The compute capability of the GPU that cuda, ptx and sass are for, such as 8.0; without it this "
+                "machine's, else 9.0")
       ->type_name("N.N");
   c->add_flag("--usage", o->usage,
               "With --as cuda, ptx or sass: say what each kernel takes of a GPU: threads, registers, shared memory, "

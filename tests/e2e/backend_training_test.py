@@ -168,6 +168,24 @@ class BackendTraining(TestCase):
                 self.assertTrue(backend.reports[0]["rewritten"], backend.reports[0].get("reason"))
                 self.assertEqual({p.grad.dtype for p in model.parameters() if p.grad is not None}, {torch.float32})
 
+    def test_what_autocast_casts_for_several_operators_is_saved_once(self):
+        class Projections(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.parts = torch.nn.ModuleList(torch.nn.Linear(8, 8) for _ in range(3))
+
+            def forward(self, x):
+                y = F.dropout(x.cos(), 0.5)
+                return sum(part(y) for part in self.parts) + F.dropout(x.cos(), 0.5)
+
+        call, backend = self.compiled(Projections())
+        with torch.autocast("cpu", torch.bfloat16):
+            out = call(torch.randn(64, 8, requires_grad=True))
+        out.sum().backward()
+        saved = [s for s in backend.reports[0]["partition"]["saved"] if s["bytes"] == 64 * 8 * 2]
+        self.assertEqual(len(saved), 1, backend.reports[0]["partition"]["saved"])
+        self.assertTrue(out.detach().isfinite().all())
+
     def test_dropout_draws_once_and_its_gradient_has_the_same_mask(self):
         class Dropped(torch.nn.Module):
             def __init__(self):

@@ -31,6 +31,7 @@ inline OperatorSet& testOperators() {
              "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
              "aten::size.int(Tensor self, int dim) -> int",
              "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
+             "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
              "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
              "aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
              "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",

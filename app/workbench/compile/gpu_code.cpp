@@ -119,6 +119,9 @@ std::vector<KernelLaunch> launchesOf(const codegen::CudaCode& code, std::string_
 Result<GpuCode> gpuCode(loops::Program program, const GpuCodeRequest& request, const Job& job) {
   codegen::CudaOptions options;
   options.hasMarks = true;
+  options.limits.capability = request.capability;
+  options.limits.cluster = 1;
+  if (const auto bytes = sharedBytesOfBlock(request.capability)) options.limits.sharedBytes = *bytes;
   std::string given;
   for (const loops::Size& s : program.sizes) {
     options.sizes.push_back(std::clamp(kGuess, s.min, s.max ? std::max(*s.max, s.min) : INT64_MAX));

@@ -13,7 +13,8 @@ namespace {
 
 using Role = FusionNode::Role;
 
-constexpr double unknownSize = 64;  // of a dimension that varies, for prices alone
+constexpr int64_t kFewElements = 16;  // that a row may be longer by and still be the same row
+constexpr double unknownSize = 64;    // of a dimension that varies, for prices alone
 
 bool isNumber(const Type& type) { return type.kind == Type::Kind::Int; }
 bool isItem(const Node& n) { return n.op->name == "prim.getitem"; }
@@ -95,6 +96,16 @@ bool readsOutOfOrder(const Graph& g, const std::vector<FusionNode>& nodes, const
 /// Whether ATen copies here: a reshape below a permutation, a contiguous() of one.
 bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
   return n.op->is(OperatorFact::MayView) ? readsOutOfOrder(g, nodes, n) : !n.op->is(OperatorFact::View);
+}
+
+/// A pad that adds a few elements behind each row: it goes over the same rows as what it reads.
+bool lengthensRows(const Node& n) {
+  const std::vector<Argument>* pads = n.op->baseName() == "constant_pad_nd" ? n.args.at(1).items() : nullptr;
+  if (!pads || pads->size() < 2) return false;
+  return std::all_of(pads->begin(), pads->end(), [&](const Argument& a) {
+    const int64_t* by = a.as<int64_t>();
+    return by && (&a == &pads->at(1) ? *by > 0 && *by < kFewElements : *by == 0);
+  });
 }
 
 /// Operators for which ATen launches several kernels on a GPU. Batched products copy operands whose batches do not lie
@@ -194,6 +205,7 @@ class Reader {
       f.outputBytes += bytesOf(g_.value(v).type);
       f.elements = std::max(f.elements, elementsOf(g_.value(v).type));
     }
+    if (lengthensRows(n)) f.elements = elementsOf(g_.value(n.args.front().valueId()).type);
     f.hasRows = traits.kind == lower::Kind::Reduction || traits.kind == lower::Kind::Scan;
     // ATen's copies of what does not lie in a row go element by element.
     const bool copiesOutOfOrder = isView && readsOutOfOrder(g_, nodes_, n);

@@ -46,6 +46,12 @@ T roundedUp(T n, T unit) {
   return (n + unit - 1) / unit * unit;
 }
 
+const Multiprocessor* multiprocessorOf(int capability) {
+  const auto* const m = std::find_if(multiprocessors.begin(), multiprocessors.end(),
+                                     [&](const Multiprocessor& one) { return one.capability == capability; });
+  return m == multiprocessors.end() ? nullptr : m;
+}
+
 }  // namespace
 
 std::vector<KernelUsage> kernelUsage(std::string_view log) {
@@ -74,9 +80,8 @@ std::vector<KernelUsage> kernelUsage(std::string_view log) {
 }
 
 std::optional<Occupancy> occupancy(int capability, int threads, int registers, int64_t sharedBytes) {
-  const auto* m = std::find_if(multiprocessors.begin(), multiprocessors.end(),
-                               [&](const Multiprocessor& one) { return one.capability == capability; });
-  if (m == multiprocessors.end() || threads <= 0) return std::nullopt;
+  const Multiprocessor* const m = multiprocessorOf(capability);
+  if (!m || threads <= 0) return std::nullopt;
   const int warps = (threads + kWarpThreads - 1) / kWarpThreads;
   Occupancy out{m->blocks, 0, 0, "blocks"};
   const auto atMost = [&](int64_t blocks, const char* limit) {
@@ -94,6 +99,11 @@ std::optional<Occupancy> occupancy(int capability, int threads, int registers, i
   out.warps = out.blocks * warps;
   out.share = static_cast<double>(out.warps) / m->warps;
   return out;
+}
+
+std::optional<int64_t> sharedBytesOfBlock(int capability) {
+  const Multiprocessor* const m = multiprocessorOf(capability);
+  return m ? std::optional(m->sharedBytes - m->reservedBytes) : std::nullopt;
 }
 
 int gpuCapability() {

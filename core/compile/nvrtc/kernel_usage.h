@@ -31,6 +31,9 @@ struct Occupancy {
 /// By the limits in NVIDIA's table of compute capabilities. Nothing for a capability that is not in it.
 std::optional<Occupancy> occupancy(int capability, int threads, int registers, int64_t sharedBytes);
 
+/// Shared memory that one block may have, in bytes, by the same table. Nothing for a capability that is not in it.
+std::optional<int64_t> sharedBytesOfBlock(int capability);
+
 /// Of the first GPU of this machine; 0 where there is none.
 int gpuCapability();
 

@@ -11,6 +11,8 @@ aten = torch.ops.aten
 WIDE = 8  # elements of half precision that are loaded together
 # What an H100 reaches, in operations and in bytes per microsecond; that the first two are apart is what counts.
 SLOW, FAST, MEMORY = 100e6, 400e6, 2.5e6
+VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
+PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default)
 TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
 
 
@@ -73,6 +75,21 @@ def pad_products(module, device="cuda"):
             node.meta["val"] = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)
         return node
 
+    def read_from(base, padded):
+        """Has what else reads the base read the padded tensor, whose rows begin where wide accesses may. The base need not be stored then,
+        if a kernel computes it."""
+        readers = [n for n in base.users if n is not padded and n.op != "output"]
+        made = base
+        while made.op == "call_function" and made.target in VIEWS:
+            made = made.args[0]
+        if not readers or made.op != "call_function" or made.target in PRODUCTS:
+            return
+        with graph.inserting_after(padded):
+            narrow = call(aten.slice.Tensor, padded, 1, 0, base.meta["val"].shape[1])
+        for n in readers:
+            if n.target not in (*VIEWS, *TURNS):
+                n.replace_input_with(base, narrow)
+
     def wide(operand, base, turned, rows, columns):
         """The operand with so many more rows and columns of zeros."""
         if not rows and not columns:
@@ -83,6 +100,8 @@ def pad_products(module, device="cuda"):
         if key not in done:
             with graph.inserting_after(base):
                 done[key] = call(aten.constant_pad_nd.default, base, [0, columns, 0, rows])
+            if columns and not rows:
+                read_from(base, done[key])
         return call(aten.permute.default, done[key], [1, 0]) if turned else done[key]
 
     for node in [n for n in graph.nodes if n.target in (aten.mm.default, aten.addmm.default)]:

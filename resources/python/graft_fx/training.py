@@ -75,6 +75,19 @@ def place_of(node):
     return f"{found[1]}:{found[2]}" + (f" ({code})" if code else "") if found else node.name
 
 
+def without_duplicates(module):
+    """Computes once what the graph computes twice. Autocast casts an activation for each operator that reads it, so a layer's query, key
+    and value each have a copy, all of which the backward half would keep. Nothing is merged in a graph with an operator that draws random
+    numbers and is not PyTorch's own."""
+    from torch._functorch.compile_utils import fx_graph_cse, rand_ops
+
+    for n in module.graph.nodes:
+        op = n.target
+        if isinstance(op, torch._ops.OpOverload) and torch.Tag.nondeterministic_seeded in op.tags and op.overloadpacket not in rand_ops:
+            return
+    module.graph = fx_graph_cse(module.graph)
+
+
 class Joint:
     """A joint graph on its way to `graft partition`. Nodes go by numbers there, so that no name can mean two of them."""
 
@@ -346,6 +359,7 @@ class Trainer:
         from torch._functorch.partitioners import default_partition
 
         module.graph.eliminate_dead_code()
+        without_duplicates(module)
         module.recompile()
         static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
         if self.recordings is not None:

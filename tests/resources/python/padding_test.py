@@ -60,6 +60,18 @@ class Padding(unittest.TestCase):
         self.assertEqual(sum(n.target is aten.constant_pad_nd.default and n.args[0].op == "placeholder" and n.args[0].name.startswith("d")
                              for n in module.graph.nodes), 1, module.code)
 
+    def test_others_read_what_is_padded(self):
+        """A tensor that the graph computes need not be stored beside its padded copy. A view of it keeps its strides."""
+        d, w = (torch.randn(*s, dtype=torch.bfloat16) for s in ((16, 33), (33, 24)))
+        module = self.padded(lambda d, w: aten.mm(d.tanh(), w) + d.tanh().sum(), d, w, expect=1)
+        module = self.padded(lambda d, w: (lambda e: aten.mm(e, w) + e.sum() + e.view(-1)[:24])(d.tanh()), d, w, expect=1)
+        summed = next(n for n in module.graph.nodes if n.target is aten.sum.default)
+        self.assertIs(summed.args[0].target, aten.slice.Tensor, module.code)
+        self.assertIs(summed.args[0].args[0].target, aten.constant_pad_nd.default, module.code)
+        module = self.padded(lambda d, w: aten.mm(d, w) + d.sum(), d, w, expect=1)  # an input lies in memory anyway
+        summed = next(n for n in module.graph.nodes if n.target is aten.sum.default)
+        self.assertEqual(summed.args[0].op, "placeholder", module.code)
+
     def test_what_is_left_alone(self):
         small = lambda *s: torch.randn(*s, dtype=torch.bfloat16)
         self.padded(lambda a, b: aten.mm(a, b), torch.randn(16, 24), torch.randn(24, 33), expect=0)  # no half precision

@@ -241,6 +241,24 @@ TEST_CASE("what PyTorch computes slowly is a kernel without a neighbour") {
   CHECK(groups(tanh, "[64,1024]", true) == 0);
 }
 
+TEST_CASE("a few elements behind each row are stored by the kernel that makes the row") {
+  const auto isOneKernel = [](const std::string& pads, const std::string& padded) {
+    const Graph g = graphOf(
+        "graph g {\n  input %x : f32[64,1001]\n"
+        "  %n = aten.softmax.int(%x, -1, dtype=None) : f32[64,1001]\n"
+        "  %p = aten.constant_pad_nd.default(%n, " +
+        pads + ", 0) : f32" + padded + "\n  return %p\n}");
+    const FusionPlan plan = planFusion(g);
+    for (const NotFused& n : plan.notFused) UNSCOPED_INFO(n.node << ": " << n.why);
+    return groupsOf(g, plan) == std::vector<Names>{{"n", "p"}};
+  };
+  CHECK(isOneKernel("[0, 7]", "[64,1008]"));
+  CHECK(isOneKernel("[0, 7, 0, 0]", "[64,1008]"));
+  CHECK_FALSE(isOneKernel("[0, 1001]", "[64,2002]"));
+  CHECK_FALSE(isOneKernel("[0, 0, 0, 1]", "[65,1001]"));
+  CHECK_FALSE(isOneKernel("[7, 0]", "[64,1008]"));
+}
+
 TEST_CASE("reductions over different rows stay apart") {
   const Graph g = graphOf(R"(graph g {
   input %x : f32[8,128,768]
