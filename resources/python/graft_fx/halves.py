@@ -20,6 +20,7 @@ from .file import FileWriter
 from .graphs import SYMBOLS, graph_data
 from .padding import pad_products
 from .program import environment
+from .together import Outside
 
 
 def boxed(module):
@@ -84,14 +85,17 @@ class Half:
         """The half with generated kernels; None where these do not make it faster."""
         writer = FileWriter()
         with without_autocast(), torch.no_grad():
-            module = self.module if device.type not in self.JUDGED else self.padded(device.type)
+            outside, module, whole = None, self.module, arguments
+            if device.type in self.JUDGED:
+                outside = Outside(self.padded(device.type), device.type)
+                module, arguments = outside.module, outside.arguments(arguments)
             placeholders = module.graph.find_nodes(op="placeholder")
             data = graph_data(module, [fake_of(n, v) for n, v in zip(placeholders, arguments)], {}, module, writer, lower=True)
             plain = [i for i, v in enumerate(arguments) if isinstance(v, (torch.Tensor, int, float, *SYMBOLS)) and not isinstance(v, bool)]
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
                 writer.write(f"{folder}/half.fx", "Captured", [data])
                 if device.type in self.JUDGED:
-                    return self.judged(groups.fused(self.backend, folder), plain, arguments, device)
+                    return self.judged(groups.fused(self.backend, folder), plain, arguments, device, outside, whole)
                 torch.save(tuple(arguments[i].detach() if isinstance(arguments[i], torch.Tensor) else arguments[i] for i in plain),
                            f"{folder}/inputs.pt")
                 made = self.optimized(folder)
@@ -114,17 +118,17 @@ class Half:
         module = torch.fx.GraphModule(self.module, graph)
         return module if pad_products(module, device) else self.module
 
-    def judged(self, program, plain, arguments, device):
-        """The half with those groups that are right and faster on this GPU."""
+    def judged(self, program, plain, arguments, device, outside, whole):
+        """The half with those groups that are right and faster on this GPU. `arguments`: those of the graph inside, `whole`: the half's."""
         if program is None:
             self.report[self.name] = {"groups": 0, "isKept": False, "why": "nothing can be fused"}
-            return None
+            return outside.around(boxed(outside.module)) if outside.is_used() else None
         inner, sources = self.taken(program, plain)
         self.report[self.name] = groups.choose(inner, [arguments[s] if isinstance(s, int) else s for s in sources], device)
-        if not self.report[self.name]["isKept"]:
+        if not self.report[self.name]["isKept"] and not outside.is_used():
             return None
-        run = self.called(inner, sources)
-        self.compare(run, arguments)
+        run = outside.around(self.called(inner, sources))
+        self.compare(run, whole)
         return run
 
     def optimized(self, folder):

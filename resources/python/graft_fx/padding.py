@@ -75,20 +75,21 @@ def pad_products(module, device="cuda"):
             node.meta["val"] = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)
         return node
 
-    def read_from(base, padded):
-        """Has what else reads the base read the padded tensor, whose rows begin where wide accesses may. The base need not be stored then,
-        if a kernel computes it."""
-        readers = [n for n in base.users if n is not padded and n.op != "output"]
+    def read_from(base, padded, rows):
+        """Has what else reads the base read the padded tensor, so that the base need not be stored if a kernel computes it. Without more
+        rows, only rows begin elsewhere, where wide accesses may: not what a view or a result tells of."""
         made = base
         while made.op == "call_function" and made.target in VIEWS:
             made = made.args[0]
-        if not readers or made.op != "call_function" or made.target in PRODUCTS:
+        if made.op != "call_function" or made.target in PRODUCTS:
+            return
+        readers = [n for n in base.users if n is not padded and (rows or (n.op != "output" and n.target not in (*VIEWS, *TURNS)))]
+        if not readers:
             return
         with graph.inserting_after(padded):
-            narrow = call(aten.slice.Tensor, padded, 1, 0, base.meta["val"].shape[1])
+            narrow = call(aten.slice.Tensor, padded, 0 if rows else 1, 0, base.meta["val"].shape[0 if rows else 1])
         for n in readers:
-            if n.target not in (*VIEWS, *TURNS):
-                n.replace_input_with(base, narrow)
+            n.replace_input_with(base, narrow)
 
     def wide(operand, base, turned, rows, columns):
         """The operand with so many more rows and columns of zeros."""
@@ -100,8 +101,8 @@ def pad_products(module, device="cuda"):
         if key not in done:
             with graph.inserting_after(base):
                 done[key] = call(aten.constant_pad_nd.default, base, [0, columns, 0, rows])
-            if columns and not rows:
-                read_from(base, done[key])
+            if not (rows and columns):
+                read_from(base, done[key], rows)
         return call(aten.permute.default, done[key], [1, 0]) if turned else done[key]
 
     for node in [n for n in graph.nodes if n.target in (aten.mm.default, aten.addmm.default)]:

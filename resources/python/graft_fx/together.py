@@ -1,0 +1,149 @@
+"""Casts of what a half gets and of what it gives, many of one kind, and counters that go up. Each alone is a kernel of a few microseconds,
+whatever its size; PyTorch's foreach functions do all of a kind in a few kernels. They leave the graph: those of arguments run before it,
+those of results behind it.
+
+A training step under autocast has a hundred and more: parameters cast for the products that read them, and gradients cast back.
+"""
+
+import torch
+import torch.fx
+
+aten = torch.ops.aten
+LEAST = 4  # of a kind
+VIEWS = (aten.t.default, aten.permute.default, aten.transpose.int, aten.view.default, aten._unsafe_view.default, aten.expand.default,
+         aten.reshape.default, aten.squeeze.dim, aten.unsqueeze.default, aten.detach.default, aten.alias.default)
+PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.convolution.default,
+            aten.convolution_backward.default)
+
+
+def tensor_of(node, device):
+    """What the node gives, if that is a tensor of known sizes on such a device whose elements fill its memory."""
+    value = node.meta.get("val") if isinstance(node, torch.fx.Node) else None
+    if not isinstance(value, torch.Tensor) or value.device.type != device or not value.numel():
+        return None
+    if not all(isinstance(n, int) for n in (*value.shape, *value.stride())) or not aten.is_non_overlapping_and_dense(value):
+        return None
+    return value
+
+
+def cast_of(node, device):
+    """(source, dtype) of a cast that does nothing else, or None."""
+    if node.target is not aten._to_copy.default or node.kwargs.get("memory_format") is not None:
+        return None
+    value, source = tensor_of(node, device), tensor_of(node.args[0], device)
+    if value is None or source is None or value.dtype == source.dtype or value.stride() != source.stride():
+        return None
+    return node.args[0], value.dtype
+
+
+def counted_up(node, device):
+    """(source, number) of an integer tensor and a number that is added, or None."""
+    if node.target is not aten.add.Tensor or node.kwargs or len(node.args) != 2 or type(node.args[1]) is not int:
+        return None
+    value, source = tensor_of(node, device), tensor_of(node.args[0], device)
+    same = value is not None and source is not None and value.dtype == source.dtype and not value.is_floating_point()
+    return (node.args[0], node.args[1]) if same else None
+
+
+def is_for_products(node):
+    """Whether products and results alone read the node: where a generated kernel reads it, it casts on the way."""
+    return all(user.op == "output" or user.target in PRODUCTS or (user.target in VIEWS and is_for_products(user)) for user in node.users)
+
+
+def comes_from_product(node):
+    while node.op == "call_function" and node.target in VIEWS:
+        node = node.args[0]
+    if node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem":
+        node = node.args[0]
+    return node.op == "call_function" and node.target in PRODUCTS
+
+
+def cast_all(tensors, dtype):
+    out = [torch.empty_like(t, dtype=dtype) for t in tensors]
+    torch._foreach_copy_(out, tensors)
+    return out
+
+
+class Outside:
+    """The half's graph in `module`, and what runs around it."""
+
+    def __init__(self, module, device):
+        graph = torch.fx.Graph()
+        graph.output(graph.graph_copy(module.graph, {}))
+        self.module = torch.fx.GraphModule(module, graph)
+        placeholders = graph.find_nodes(op="placeholder")
+        self.before, self.after = [], []  # (function of a list of tensors, the places of these)
+        made = self.take_from_arguments(graph, placeholders, device)
+        self.take_from_results(graph, device)
+        unused = {p for p in placeholders if not p.users} if made else set()
+        self.given = [i for i, p in enumerate(placeholders) if p not in unused]
+        for p in unused:
+            graph.erase_node(p)
+        self.module.recompile()
+
+    def take_from_arguments(self, graph, placeholders, device):
+        kinds = {}
+        for i, p in enumerate(placeholders):
+            for n in list(p.users):
+                cast, count = cast_of(n, device), counted_up(n, device)
+                if cast and cast[0] is p and is_for_products(n):
+                    kinds.setdefault(("cast", p.meta["val"].dtype, cast[1]), []).append((i, n))
+                elif count and count[0] is p:
+                    kinds.setdefault(("count", p.meta["val"].dtype, count[1]), []).append((i, n))
+        last, made = placeholders[-1] if placeholders else None, 0
+        for (what, _, how), nodes in kinds.items():
+            if len(nodes) < LEAST:
+                continue
+            function = (lambda tensors, how=how: cast_all(tensors, how)) if what == "cast" else \
+                (lambda tensors, how=how: torch._foreach_add(tensors, how))
+            self.before.append((function, [i for i, _ in nodes]))
+            for _, n in nodes:
+                with graph.inserting_after(last):
+                    last = graph.placeholder(f"together_{made}")
+                last.meta = {"val": n.meta["val"]}
+                n.replace_all_uses_with(last)
+                graph.erase_node(n)
+                made += 1
+        return made
+
+    def take_from_results(self, graph, device):
+        output = next(iter(reversed(graph.nodes)))
+        results, kinds = list(output.args[0]), {}
+        for i, n in enumerate(results):
+            cast = cast_of(n, device) if isinstance(n, torch.fx.Node) and n.op == "call_function" and len(n.users) == 1 else None
+            if cast and results.count(n) == 1 and comes_from_product(cast[0]):
+                kinds.setdefault((cast[0].meta["val"].dtype, cast[1]), []).append((i, n))
+        for (_, dtype), nodes in kinds.items():
+            if len(nodes) < LEAST:
+                continue
+            self.after.append((lambda tensors, dtype=dtype: cast_all(tensors, dtype), [i for i, _ in nodes]))
+            for i, n in nodes:
+                results[i] = n.args[0]
+        output.args = (tuple(results),)
+        graph.eliminate_dead_code(lambda n: n.op == "placeholder" or n.is_impure())
+
+    def is_used(self):
+        return bool(self.before or self.after)
+
+    def arguments(self, arguments):
+        """What the graph takes, made of the half's arguments."""
+        made = [t for function, places in self.before for t in function([arguments[i] for i in places])]
+        return [arguments[i] for i in self.given] + made
+
+    def results(self, results):
+        """What the half gives, made of what the graph gives."""
+        results = list(results)
+        for function, places in self.after:
+            for i, t in zip(places, function([results[i] for i in places])):
+                results[i] = t
+        return results
+
+    def around(self, run):
+        """The half that calls `run`, which takes and empties a list, for the graph."""
+        def half(arguments):
+            given = self.arguments(arguments)
+            arguments.clear()
+            return self.results(run(given))
+
+        half._boxed_call = True
+        return half
