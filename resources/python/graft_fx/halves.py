@@ -122,12 +122,12 @@ class Half:
         """The half with those groups that are right and faster on this GPU. `arguments`: those of the graph inside, `whole`: the half's."""
         if program is None:
             self.report[self.name] = {"groups": 0, "isKept": False, "why": "nothing can be fused"}
-            return outside.around(boxed(outside.module)) if outside.is_used() else None
+            return outside.around(boxed(outside.cast_results(outside.module))) if outside.is_used() else None
         inner, sources = self.taken(program, plain)
         self.report[self.name] = groups.choose(inner, [arguments[s] if isinstance(s, int) else s for s in sources], device)
         if not self.report[self.name]["isKept"] and not outside.is_used():
             return None
-        run = outside.around(self.called(inner, sources))
+        run = outside.around(self.called(outside.cast_results(inner), sources))
         self.compare(run, whole)
         return run
 

@@ -1,15 +1,18 @@
 """Casts of what a half gets and of what it gives, many of one kind, and counters that go up. Each alone is a kernel of a few microseconds,
-whatever its size; PyTorch's foreach functions do all of a kind in a few kernels. They leave the graph: those of arguments run before it,
-those of results behind it.
+whatever its size; PyTorch's foreach functions do all of a kind in a few kernels. They leave the graph that kernels are generated for: those
+of arguments run before it, and those of results stand in it again when it is done, some at a time, so that few wait in both dtypes.
 
 A training step under autocast has a hundred and more: parameters cast for the products that read them, and gradients cast back.
 """
+
+import operator
 
 import torch
 import torch.fx
 
 aten = torch.ops.aten
 LEAST = 4  # of a kind
+WAITING = 32 << 20  # bytes of results that wait for their casts
 VIEWS = (aten.t.default, aten.permute.default, aten.transpose.int, aten.view.default, aten._unsafe_view.default, aten.expand.default,
          aten.reshape.default, aten.squeeze.dim, aten.unsqueeze.default, aten.detach.default, aten.alias.default)
 PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.convolution.default,
@@ -72,7 +75,8 @@ class Outside:
         graph.output(graph.graph_copy(module.graph, {}))
         self.module = torch.fx.GraphModule(module, graph)
         placeholders = graph.find_nodes(op="placeholder")
-        self.before, self.after = [], []  # (function of a list of tensors, the places of these)
+        self.before = []  # (function of a list of tensors, the places of these)
+        self.after = []  # (dtype, the places of what is cast to it)
         made = self.take_from_arguments(graph, placeholders, device)
         self.take_from_results(graph, device)
         unused = {p for p in placeholders if not p.users} if made else set()
@@ -116,7 +120,7 @@ class Outside:
         for (_, dtype), nodes in kinds.items():
             if len(nodes) < LEAST:
                 continue
-            self.after.append((lambda tensors, dtype=dtype: cast_all(tensors, dtype), [i for i, _ in nodes]))
+            self.after.append((dtype, [i for i, _ in nodes]))
             for i, n in nodes:
                 results[i] = n.args[0]
         output.args = (tuple(results),)
@@ -130,20 +134,38 @@ class Outside:
         made = [t for function, places in self.before for t in function([arguments[i] for i in places])]
         return [arguments[i] for i in self.given] + made
 
-    def results(self, results):
-        """What the half gives, made of what the graph gives."""
-        results = list(results)
-        for function, places in self.after:
-            for i, t in zip(places, function([results[i] for i in places])):
-                results[i] = t
-        return results
+    def cast_results(self, module):
+        """Adds the casts of results to the graph, or to what has become of it: behind the last of some that are cast together."""
+        graph = module.graph
+        output = next(iter(reversed(graph.nodes)))
+        results, order = list(output.args[0]), {n: i for i, n in enumerate(graph.nodes)}
+        for dtype, places in self.after:
+            batch, size = [], 0
+            places = sorted(places, key=lambda i: order[results[i]])
+            for i in places:
+                batch.append(i)
+                value = results[i].meta.get("val")
+                size += value.nbytes if isinstance(value, torch.Tensor) else WAITING // 8
+                if size < WAITING and i != places[-1]:
+                    continue
+                last = results[i]
+                with graph.inserting_after(last):
+                    made = graph.call_function(cast_all, ([results[k] for k in batch], dtype))
+                for number, k in enumerate(batch):
+                    last = made if number == 0 else last
+                    with graph.inserting_after(last):
+                        last = results[k] = graph.call_function(operator.getitem, (made, number))
+                batch, size = [], 0
+        output.args = (tuple(results),)
+        module.recompile()
+        return module
 
     def around(self, run):
-        """The half that calls `run`, which takes and empties a list, for the graph."""
+        """The half that calls `run`, which takes and empties a list, for the graph with the casts of its results."""
         def half(arguments):
             given = self.arguments(arguments)
             arguments.clear()
-            return self.results(run(given))
+            return run(given)
 
         half._boxed_call = True
         return half

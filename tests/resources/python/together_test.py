@@ -4,6 +4,7 @@
 import pathlib
 import sys
 import unittest
+import unittest.mock
 
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
@@ -27,7 +28,7 @@ class Together(unittest.TestCase):
         listed = [len(places) for _, places in outside.before]
         self.assertEqual((sum(listed), sum(len(p) for _, p in outside.after)), (casts + counts, back), outside.module.code)
         expected = module(*arguments)
-        got = outside.around(boxed(outside.module))(list(arguments))
+        got = outside.around(boxed(outside.cast_results(outside.module)))(list(arguments))
         self.assertEqual([layout(t) for t in got], [layout(t) for t in expected])
         for a, b in zip(expected, got):
             torch.testing.assert_close(b, a, rtol=0, atol=0)
@@ -49,7 +50,11 @@ class Together(unittest.TestCase):
             made = [aten.mm(x, p) for p in w]
             return [aten._to_copy(m.t(), dtype=torch.float32) for m in made] + [aten._to_copy(made[0].tanh(), dtype=torch.float32)]
 
-        self.split(function, torch.randn(8, 8, dtype=torch.bfloat16), *(w.bfloat16() for w in self.weights()), back=5)
+        arguments = torch.randn(8, 8, dtype=torch.bfloat16), *(w.bfloat16() for w in self.weights())
+        count = lambda o: sum(n.target is together.cast_all for n in o.module.graph.nodes)
+        self.assertEqual(count(self.split(function, *arguments, back=5)), 1)
+        with unittest.mock.patch.object(together, "WAITING", 256):  # two of 8 x 8 wait at most
+            self.assertEqual(count(self.split(function, *arguments, back=5)), 3)
 
     def test_counters_go_up_together(self):
         counters = [torch.tensor(i) for i in range(6)]
