@@ -48,6 +48,7 @@ Result<FittedLoops> loopsFor(const Graph& graph, const KernelChoice& choice, at:
     if (auto edited = fittedLoops(choice.loops, callOf(graph, inputs, sizes, outputs))) return edited;
   std::vector<std::vector<int64_t>> strides;
   for (const at::Tensor& t : inputs) strides.push_back(t.strides().vec());
+  for (const at::Tensor& t : outputs) strides.push_back(OutputKind(t).strides);
   Result<loops::Program> lowered = lower::lower(graph, strides, machine);
   if (!lowered) return lowered.error();
   return FittedLoops{std::move(*lowered), sizes.vec()};

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "core/compile/lower/places.h"
 #include "core/compile/lower/scheduler.h"
 
 namespace graft::lower {
@@ -134,58 +135,9 @@ bool Scheduler::takesDomainOfParts(Target& t, const Index& index, const Target& 
     own.emplace(r, l_.pool().range(d.ranges.back()));
   }
   for (const ExprId e : index) d.index.push_back(l_.simplifier.substitute(e, own));
-  if (!goesOverAll(d, l_[t.tensor].sizes)) return false;
+  if (!goesOverAll(l_, d.ranges, d.index, l_[t.tensor].sizes)) return false;
   t.domain = std::move(d);
   t.outer = parts.outer;
-  return true;
-}
-
-bool Scheduler::goesOverAll(const Domain& d, const Sizes& sizes) {
-  loops::Simplifier& s = l_.simplifier;
-  ExprId place = l_.integer(0);
-  for (size_t k = 0; k < sizes.size(); ++k) place = s.add(s.multiply(place, sizes[k]), d.index[k]);
-  std::map<ExprId, int64_t> steps;
-  if (!addSteps(place, 1, steps)) return false;
-  // n * (x / n) + x % n is x.
-  for (bool isMore = true; isMore;) {
-    isMore = false;
-    for (const auto& [e, step] : steps) {
-      const Expr low = l_.pool()[e];
-      const auto n = low.op == Op::Remainder ? l_.findNumber(low.operands[1]) : std::nullopt;
-      if (!n) continue;
-      const auto high = steps.find(s.floorDivide(low.operands[0], low.operands[1]));
-      if (high == steps.end() || high->second != step * *n) continue;
-      const int64_t each = step;
-      steps.erase(high);
-      steps.erase(steps.find(e));
-      if (!addSteps(low.operands[0], each, steps)) return false;
-      isMore = true;
-      break;
-    }
-  }
-  std::vector<std::pair<int64_t, int64_t>> radix;  // step and extent
-  for (const RangeId r : d.ranges) {
-    const auto step = steps.extract(l_.pool().range(r));
-    const auto extent = l_.findNumber(l_.program.range(r).extent);
-    if (step.empty() || !extent) return false;
-    radix.emplace_back(step.mapped(), *extent);
-  }
-  std::sort(radix.begin(), radix.end());
-  int64_t covered = 1;
-  for (const auto& [step, extent] : radix)
-    if (step != covered || __builtin_mul_overflow(covered, extent, &covered)) return false;
-  return steps.empty() && l_.findNumber(l_.product(sizes)) == covered;
-}
-
-bool Scheduler::addSteps(ExprId e, int64_t by, std::map<ExprId, int64_t>& steps) const {
-  const Expr& x = l_.program.expressions[e];
-  const auto number = l_.findNumber(e);
-  if (number) return *number == 0;
-  if (x.op == Op::Add) return addSteps(x.operands[0], by, steps) && addSteps(x.operands[1], by, steps);
-  if (x.op == Op::Multiply)
-    for (const size_t k : {0u, 1u})
-      if (const auto n = l_.findNumber(x.operands[k])) return addSteps(x.operands[1 - k], by * *n, steps);
-  steps[e] += by;
   return true;
 }
 

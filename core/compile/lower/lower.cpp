@@ -51,6 +51,7 @@ void lowerAll(Lowering& l, std::span<const std::vector<int64_t>> strides) {
       throw Refusal{"the group returns other than tensors"};
     if (!l.graph.value(a.valueId()).users.empty()) l.keepResult(l.tensorOf(a.valueId()));
     results.push_back({l.tensorOf(a.valueId()), l.graph.value(a.valueId()).name});
+    if (next < strides.size()) results.back().strides = strides[next++];
   }
   schedule(l, results);
 }

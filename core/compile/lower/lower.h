@@ -88,8 +88,9 @@ inline constexpr Machine kGpu{.channelsTogether = 8, .columns = kColumnsOfGpu, .
 /// loops::verify(), which every program has yet to pass. The origin of an expression is the index of the NodeId that it
 /// is computed for, and 1.
 ///
-/// `strides`: of each of the graph's tensors, in order, as a call has them; without them, tensors lie row by row. They
-/// decide in which order the program goes over elements, and nothing that it computes: it is right for all strides.
+/// `strides`: of each of the graph's tensors, in order, as a call has them, and, where they are known, of each of its
+/// returns; without them, tensors lie row by row. They decide in which order the program goes over elements, and
+/// nothing that it computes: it is right for all strides.
 Result<loops::Program> lower(const Graph& group, std::span<const std::vector<int64_t>> strides = {},
                              const Machine& machine = {});
 

@@ -64,13 +64,34 @@ TensorId Lowering::addInput(ValueId v) {
   return t;
 }
 
+std::optional<size_t> Lowering::fastestOf(const Sizes& sizes, std::span<const int64_t> strides) const {
+  std::optional<size_t> fastest;
+  for (size_t d = sizes.size(); d-- > 0;) {
+    if (d >= strides.size() || strides[d] == 0 || isOne(sizes[d])) continue;
+    if (!fastest || strides[d] < strides[*fastest]) fastest = d;
+  }
+  return fastest;
+}
+
 void Lowering::setFastest(TensorId input, std::span<const int64_t> strides) {
   Tensor& t = values_[input.index];
-  t.fastest.reset();
-  for (size_t d = t.sizes.size(); d-- > 0;) {
-    if (d >= strides.size() || strides[d] == 0 || isOne(t.sizes[d])) continue;
-    if (!t.fastest || strides[d] < strides[*t.fastest]) t.fastest = d;
-  }
+  t.fastest = fastestOf(t.sizes, strides);
+}
+
+void Lowering::setFastest(loops::BufferId result, std::span<const int64_t> strides) {
+  if (const auto fastest = fastestOf(program.buffer(result).sizes, strides)) fastestOfResults_[result] = *fastest;
+}
+
+size_t Lowering::fastestOf(loops::BufferId b) const {
+  if (const auto at = fastestOfResults_.find(b); at != fastestOfResults_.end()) return at->second;
+  const Sizes& sizes = program.buffer(b).sizes;
+  const auto input = inputs_.find(b);
+  if (input != inputs_.end())
+    if (const auto fastest = values_[input->second.index].fastest) return *fastest;
+  // The last one that is not 1.
+  for (size_t d = sizes.size(); d-- > 0;)
+    if (!isOne(sizes[d])) return d;
+  return 0;
 }
 
 void Lowering::setFastestAs(TensorId t, TensorId other) {

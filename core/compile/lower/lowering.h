@@ -107,6 +107,9 @@ class Lowering {
   TensorId addInput(ValueId);  ///< a tensor
   void setFastest(TensorId input, std::span<const int64_t> strides);
   void setFastest(TensorId t, size_t dim) { values_[t.index].fastest = dim; }
+  void setFastest(loops::BufferId result, std::span<const int64_t> strides);
+  /// The dimension of a buffer along which neighbours lie side by side, as far as that is known; 0 where it has none.
+  size_t fastestOf(loops::BufferId) const;
   /// Says that a tensor's dimensions lie in memory in the order of another's, as far as that is known: so PyTorch lays
   /// out joined and resampled images.
   void setFastestAs(TensorId, TensorId other);
@@ -199,6 +202,7 @@ class Lowering {
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);
   ExprId reduction(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, size_t dim,
                    ExprId first, ExprId extent);
+  std::optional<size_t> fastestOf(const Sizes&, std::span<const int64_t> strides) const;
   std::optional<ExprId> pickedOut(RangeId, ExprId element);
   loops::SizeId symbol(const std::string& name);
   std::string sizeName(const std::string& wish) const;
@@ -213,6 +217,7 @@ class Lowering {
   std::unordered_map<std::string, loops::SizeId> symbols_;
   std::unordered_map<Key, ExprId, KeyHash> elements_;
   std::unordered_map<loops::BufferId, TensorId> buffers_, inputs_;
+  std::unordered_map<loops::BufferId, size_t> fastestOfResults_;
 };
 
 /// Fewer iterations than this leave processors idle, unless the whole is small (Machine::rowElements).

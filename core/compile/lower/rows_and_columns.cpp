@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/compile/loops/reachable.h"
+#include "core/compile/lower/places.h"
 #include "core/compile/lower/schedule.h"
 
 namespace graft::lower {
@@ -11,21 +12,6 @@ namespace {
 
 using loops::BufferId;
 using loops::Nest;
-
-std::optional<int64_t> countOf(const Lowering& l, const Sizes& sizes) {
-  int64_t n = 1;
-  for (const ExprId size : sizes) {
-    const auto number = l.findNumber(size);
-    if (!number || __builtin_mul_overflow(n, *number, &n)) return std::nullopt;
-  }
-  return n;
-}
-
-std::optional<int64_t> countOf(const Lowering& l, const std::vector<RangeId>& ranges) {
-  Sizes extents;
-  for (const RangeId r : ranges) extents.push_back(l.program.range(r).extent);
-  return countOf(l, extents);
-}
 
 std::vector<ExprId> partsOf(const Lowering& l, const Nest& nest) {
   return loops::reachable(l.program.expressions, loops::roots(nest));

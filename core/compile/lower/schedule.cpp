@@ -21,6 +21,7 @@ void Scheduler::run(const std::vector<ScheduledResult>& results) {
   for (const ScheduledResult& r : results) {
     const Tensor& t = l_[r.tensor];
     const BufferId buffer = l_.program.addBuffer(r.name, t.dtype, t.sizes, loops::Buffer::Role::Output);
+    l_.setFastest(buffer, r.strides);
     targets.push_back(planned(r.tensor, buffer));
   }
   for (std::vector<Target>& together : grouped(std::move(targets))) emit(together);
@@ -251,6 +252,7 @@ bool Scheduler::isParallelEnough(const std::set<RangeId>& outer, const std::set<
 void schedule(Lowering& l, const std::vector<ScheduledResult>& results) {
   Scheduler(l).run(results);
   joinStatistics(l);
+  moveStores(l);
 }
 
 }  // namespace graft::lower

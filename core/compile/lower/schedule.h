@@ -14,6 +14,7 @@ namespace graft::lower {
 struct ScheduledResult {
   TensorId tensor;
   std::string name;
+  std::vector<int64_t> strides = {};  ///< as the call makes it; empty: not known
 };
 
 /// Adds the nests that compute the tensors, and an output buffer for each, in this order.
@@ -23,6 +24,10 @@ void schedule(Lowering&, const std::vector<ScheduledResult>& results);
 /// what both read once: on a GPU also where the later one reads what the same iteration of the earlier one stores, and
 /// where other nests stand between them whose results it does not read.
 void joinStatistics(Lowering&);
+
+/// On a GPU, elements are stored by the nest that reduces them, rather than by a later one of their own, where less
+/// memory is read then.
+void moveStores(Lowering&);
 
 /// Rows and columns that nests reduce of the same tensors, each in nests of its own.
 std::set<RowsAndColumns> rowsBesideColumns(const Lowering&);

@@ -110,11 +110,6 @@ class Scheduler {
   bool liesAlong(const Target& t, const std::set<RangeId>& ranges);
   /// The parts' ranges, and those of their sum as loops of the target's own.
   bool takesDomainOfParts(Target& t, const Index& index, const Target& parts, const std::vector<RangeId>& summed);
-  /// Whether the domain has each element of a tensor of those sizes once: where the element lies, row by row, is a sum
-  /// of its ranges, each one's step as large as what the smaller ones cover.
-  bool goesOverAll(const Domain& d, const Sizes& sizes);
-  /// An index as a sum of steps along ranges and what else it is made of.
-  bool addSteps(ExprId e, int64_t by, std::map<ExprId, int64_t>& steps) const;
   /// Whether a pointwise target can be stored by the iterations of a row kernel: it is one of the kernel's operands on
   /// the way, or reads what the kernel reads over the kernel's own ranges. Gives it the domain for that.
   bool joins(Target& t, const Target& row);

@@ -160,6 +160,7 @@ std::string compareFor(const lower::Machine& machine, const Graph& g, const Tens
   std::vector<std::vector<int64_t>> strides;
   for (const c10::IValue& v : valuesOf(inputs))
     if (v.isTensor()) strides.push_back(v.toTensor().strides().vec());
+  for (const c10::IValue& v : valuesOf(expected)) strides.push_back(v.toTensor().strides().vec());
   const auto lowered = lower::lower(g, strides, machine);
   if (!lowered) return "it is not lowered: " + lowered.error().message;
   const std::string text = loops::printProgram(*lowered);
@@ -207,10 +208,7 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
   const auto expected = runInTorch(g, inputs);
   if (!expected) return "LibTorch refuses it: " + expected.error().message;
   std::set<std::string> seen;
-  // A GPU that takes small columns apart, too
-  constexpr lower::Machine takingApart{
-      .channelsTogether = 8, .columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
-  for (const lower::Machine& machine : {lower::Machine(), lower::kGpuWithClusters, takingApart})
+  for (const lower::Machine& machine : {lower::Machine(), lower::kGpuWithClusters, kGpuOfSmall})
     if (std::string wrong = compareFor(machine, g, inputs, sizes, *expected, seen); !wrong.empty()) return wrong;
   return {};
 }

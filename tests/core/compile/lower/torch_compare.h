@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "core/compile/lower/lower.h"
 #include "core/ir/graph.h"
 #include "core/ir/semantics.h"
 #include "core/torch/tensors.h"
@@ -36,6 +37,9 @@ std::optional<TensorSet> referenceOf(const Graph&, const TensorSet& inputs);
 /// LibTorch has no meta kernels for a few operators: a run says what types they give.
 Status completeTypes(Graph&, const TensorSet& inputs);
 
+/// A GPU that takes small rows and columns apart, too
+inline constexpr lower::Machine kGpuOfSmall{
+    .rowElements = 128, .channelsTogether = 8, .columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
 /// What differs, with the program; empty where both agree. The graph's types are known; `sizes` says what its symbols
 /// are for these inputs. Floating results may be as far from what f64 gives as LibTorch's are, times a few.
 std::string compareWithTorch(const Graph&, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes);

@@ -1,0 +1,240 @@
+// Stores of elements that an earlier nest reads while it reduces them: that nest stores them on the way, and memory is
+// read once.
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <set>
+
+#include "core/compile/loops/reachable.h"
+#include "core/compile/lower/places.h"
+#include "core/compile/lower/schedule.h"
+
+namespace graft::lower {
+namespace {
+
+using loops::Buffer;
+using loops::BufferId;
+using loops::Expr;
+using loops::Nest;
+using loops::Store;
+
+/// Rows shorter than this are left to one thread, whose stores would lie apart.
+constexpr int64_t shortRow = 32;
+/// Fewer iterations than this leave multiprocessors idle, unless each is short (Machine::rowElements).
+constexpr int64_t fewRows = 64;
+/// At least this share of what a nest reads must be saved.
+constexpr int64_t leastShare = 16;
+
+/// An element that an iteration reads while it goes over ranges of its own.
+struct RowLoad {
+  BufferId buffer;
+  Index index;
+  std::vector<RangeId> ranges;
+  auto operator<=>(const RowLoad&) const = default;  // NOLINT(modernize-use-nullptr): a false alarm
+};
+
+class StoreMover {
+ public:
+  explicit StoreMover(Lowering& l) : l_(l), nests_(l.program.nests) {}
+
+  void run() {
+    for (size_t from = 0; from < nests_.size(); ++from) {
+      if (!storesElements(nests_[from])) continue;
+      for (size_t to = from; to-- > 0;)
+        if (moves(from, to)) break;
+    }
+    std::erase_if(nests_, [](const Nest& n) { return n.stores.empty(); });
+  }
+
+ private:
+  struct Moved {
+    size_t place;  ///< among the stores of its nest
+    Store store;
+  };
+
+  /// Results, element by element, each from elements alone.
+  bool storesElements(const Nest& nest) const {
+    if (nest.stores.empty()) return false;
+    for (const Store& s : nest.stores)
+      if (!s.ranges.empty() || l_.program.buffer(s.buffer).role != Buffer::Role::Output) return false;
+    const std::vector<ExprId> parts = loops::reachable(l_.program.expressions, loops::roots(nest));
+    return std::none_of(parts.begin(), parts.end(),
+                        [&](ExprId e) { return l_.program.expressions[e].op == Op::Reduce; });
+  }
+
+  /// What the nest reads while it reduces or stores rows; nothing where it cannot store anything else.
+  std::set<RowLoad> rowLoads(const Nest& nest) const {
+    std::set<RowLoad> out;
+    bool hasReduce = false;
+    for (const Store& s : nest.stores) {
+      const TensorId t = l_.tensorOfBuffer(s.buffer);
+      if (s.scan || (t && l_[t].isOfRows)) return {};
+      for (const ExprId id : loops::reachable(l_.program.expressions, {s.value})) {
+        const Expr& e = l_.program.expressions[id];
+        if (e.op != Op::Reduce) continue;
+        hasReduce = true;
+        addLoads(e.operands[0], e.ranges, out);
+      }
+      if (!s.ranges.empty()) addLoads(s.value, s.ranges, out);
+    }
+    return hasReduce ? out : std::set<RowLoad>();
+  }
+
+  void addLoads(ExprId root, const std::vector<RangeId>& ranges, std::set<RowLoad>& out) const {
+    for (const ExprId id : loops::reachable(l_.program.expressions, {root})) {
+      const Expr& e = l_.program.expressions[id];
+      if (e.op == Op::Load && l_.program.buffer(e.buffer()).role != Buffer::Role::Local)
+        out.insert({e.buffer(), e.operands, ranges});
+    }
+  }
+
+  /// All stores that may move, or one of them: what saves most.
+  bool moves(size_t from, size_t to) {
+    const std::set<RowLoad> rows = rowLoads(nests_[to]);
+    if (rows.empty()) return false;
+    std::vector<Moved> all;
+    for (size_t k = 0; k < nests_[from].stores.size(); ++k)
+      if (auto moved = movedStore(nests_[from], k, from, to, rows)) all.push_back({k, std::move(*moved)});
+    if (all.empty()) return false;
+    std::vector<std::vector<Moved>> choices{all};
+    if (all.size() > 1)
+      for (const Moved& m : all) choices.push_back({m});
+    int64_t most = 0;
+    const std::vector<Moved>* best = nullptr;
+    for (const std::vector<Moved>& some : choices)
+      if (const int64_t saved = savedBytes(from, to, some); saved > most) {
+        most = saved;
+        best = &some;
+      }
+    if (!best || most < bytesOf(readBy(nests_[from].stores)) / leastShare) return false;
+    nests_[from].stores = storesWithout(nests_[from], *best);
+    for (const Moved& m : *best) nests_[to].stores.push_back(m.store);
+    return nests_[from].stores.empty() || !moves(from, to);
+  }
+
+  /// The store over the ranges of a nest that reads what it reads.
+  std::optional<Store> movedStore(const Nest& nest, size_t k, size_t from, size_t to, const std::set<RowLoad>& rows) {
+    const Store& s = nest.stores[k];
+    const Buffer& result = l_.program.buffer(s.buffer);
+    const auto elements = countOf(l_, result.sizes);
+    if (!elements || !isThereBefore(readBy({s}), to, from)) return {};
+    for (const ExprId id : loops::reachable(l_.program.expressions, {s.value})) {
+      const Expr load = l_.pool()[id];
+      if (load.op != Op::Load || !isLarge(load.buffer(), *elements)) continue;
+      for (const RowLoad& row : rows) {
+        if (row.buffer != load.buffer() || !isRow(nests_[to], row, *elements)) continue;
+        const auto values = findRangeValues(l_, load.operands, row.index, l_.program.buffer(load.buffer()).sizes);
+        if (!values ||
+            !std::all_of(nest.outer.begin(), nest.outer.end(), [&](RangeId r) { return values->contains(r); }))
+          continue;
+        if (auto moved = over(s, *values, nests_[to], row)) return moved;
+      }
+    }
+    return {};
+  }
+
+  std::optional<Store> over(const Store& s, const RangeValues& values, const Nest& to, const RowLoad& row) {
+    Store out;
+    out.buffer = s.buffer;
+    RangeValues own;
+    for (const RangeId r : row.ranges) {
+      out.ranges.push_back(
+          l_.program.addRange("j" + std::to_string(l_.program.ranges.size()), l_.program.range(r).extent));
+      own.emplace(r, l_.pool().range(out.ranges.back()));
+    }
+    const auto moved = [&](ExprId e) { return l_.simplifier.substitute(l_.simplifier.substitute(e, values), own); };
+    for (const ExprId e : s.index) out.index.push_back(moved(e));
+    std::vector<RangeId> ranges = to.outer;
+    ranges.insert(ranges.end(), out.ranges.begin(), out.ranges.end());
+    if (!goesOverAll(l_, ranges, out.index, l_.program.buffer(s.buffer).sizes)) return {};
+    out.value = moved(s.value);
+    // Neighbours are neighbours in all of it.
+    Index at;
+    for (const ExprId e : row.index) at.push_back(l_.simplifier.substitute(e, own));
+    const std::set<RangeId> along = rangesIn(at.at(l_.fastestOf(row.buffer)));
+    const auto elements = countOf(l_, ranges);
+    const auto liesAlong = [&](BufferId b, const Index& index) {
+      const std::set<RangeId> used = rangesIn(index.at(l_.fastestOf(b)));
+      return std::any_of(used.begin(), used.end(), [&](RangeId r) { return along.contains(r); });
+    };
+    if (!liesAlong(s.buffer, out.index)) return {};
+    for (const ExprId id : loops::reachable(l_.program.expressions, {out.value}))
+      if (const Expr& e = l_.program.expressions[id];
+          e.op == Op::Load && isLarge(e.buffer(), *elements) && !liesAlong(e.buffer(), e.operands))
+        return {};
+    return out;
+  }
+
+  std::set<RangeId> rangesIn(ExprId root) const {
+    std::set<RangeId> out;
+    for (const ExprId id : loops::reachable(l_.program.expressions, {root}))
+      if (const Expr& e = l_.program.expressions[id]; e.op == Op::Range) out.insert(e.range());
+    return out;
+  }
+
+  bool isLarge(BufferId b, int64_t elements) const {
+    const auto n = countOf(l_, l_.program.buffer(b).sizes);
+    return n && *n >= elements / 8 && !l_.program.buffer(b).sizes.empty();
+  }
+
+  bool isRow(const Nest& nest, const RowLoad& row, int64_t elements) const {
+    const auto iterations = countOf(l_, nest.outer), length = countOf(l_, row.ranges);
+    const int64_t least = std::min(shortRow, l_.machine.columns.partLength);
+    return iterations && length && *length >= least && *iterations * *length == elements &&
+           (*iterations >= fewRows || *length <= l_.machine.rowElements);
+  }
+
+  /// Whether all of that is written before a nest runs, or never.
+  bool isThereBefore(const std::set<BufferId>& buffers, size_t to, size_t from) const {
+    for (size_t k = to; k < from; ++k)
+      for (const Store& s : nests_[k].stores)
+        if (buffers.contains(s.buffer)) return false;
+    return true;
+  }
+
+  std::set<BufferId> readBy(const std::vector<Store>& stores) const {
+    return loops::readBuffers(l_.program, Nest{{}, stores});
+  }
+
+  int64_t bytesOf(const std::set<BufferId>& buffers) const {
+    int64_t bytes = 0;
+    for (const BufferId b : buffers) {
+      const Buffer& buffer = l_.program.buffer(b);
+      bytes += countOf(l_, buffer.sizes).value_or(0) * static_cast<int64_t>(dtypeSize(buffer.dtype));
+    }
+    return bytes;
+  }
+
+  /// What the nest keeps.
+  std::vector<Store> storesWithout(const Nest& nest, const std::vector<Moved>& moved) const {
+    std::vector<Store> out;
+    for (size_t k = 0; k < nest.stores.size(); ++k)
+      if (std::none_of(moved.begin(), moved.end(), [&](const Moved& m) { return m.place == k; }))
+        out.push_back(nest.stores[k]);
+    return out;
+  }
+
+  int64_t savedBytes(size_t from, size_t to, const std::vector<Moved>& moved) {
+    std::vector<Store> stores;
+    for (const Moved& m : moved) stores.push_back(m.store);
+    std::set<BufferId> more;
+    const std::set<BufferId> theirs = readBy(nests_[to].stores), ours = readBy(stores);
+    std::set_difference(ours.begin(), ours.end(), theirs.begin(), theirs.end(), std::inserter(more, more.end()));
+    return bytesOf(readBy(nests_[from].stores)) - bytesOf(readBy(storesWithout(nests_[from], moved))) - bytesOf(more);
+  }
+
+  Lowering& l_;
+  std::vector<Nest>& nests_;
+};
+
+}  // namespace
+
+void moveStores(Lowering& l) {
+  const auto nodes = l.graph.order(l.graph.root());
+  const bool hasProduct = std::any_of(nodes.begin(), nodes.end(),
+                                      [&](NodeId n) { return kindOf(l.graph.node(n).op->name) == Kind::Product; });
+  if (l.machine.isGpu && !hasProduct) StoreMover(l).run();
+}
+
+}  // namespace graft::lower
