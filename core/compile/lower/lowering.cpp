@@ -236,6 +236,8 @@ ExprId Lowering::definition(TensorId t, const Index& i) {
   const loops::ExprPool::MadeFor origin(pool(), values_[t.index].origin);
   const ExprId e = element(i);
   elements_.emplace(key, e);
+  // A load is an element of the tensor that it loads.
+  if (!isHalf(values_[t.index].dtype) && pool()[e].op != Op::Load) wide_.insert(e);
   return e;
 }
 

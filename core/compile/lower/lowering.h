@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "core/compile/loops/simplify.h"
@@ -165,6 +166,12 @@ class Lowering {
   ExprId broadcastAt(TensorId, const Index& i, const Sizes& to);
   /// What is computed for an element, of those that get a buffer too.
   ExprId definition(TensorId, const Index&);
+  /// Whether the expression is an element of a tensor of no half, as nests compute it.
+  bool isWide(ExprId e) const { return wide_.contains(e); }
+  /// Says that nests compute `as` for an element.
+  void setComputed(ExprId element, ExprId as) {
+    if (isWide(element)) wide_.insert(as);
+  }
   /// The tensor whose whole buffer that is; invalid for others.
   TensorId tensorOfBuffer(loops::BufferId) const;
   TensorId inputOf(loops::BufferId) const;  ///< invalid for what is no input's
@@ -216,6 +223,7 @@ class Lowering {
   std::unordered_map<ValueId, TensorList> lists_;
   std::unordered_map<std::string, loops::SizeId> symbols_;
   std::unordered_map<Key, ExprId, KeyHash> elements_;
+  std::unordered_set<ExprId> wide_;
   std::unordered_map<loops::BufferId, TensorId> buffers_, inputs_;
   std::unordered_map<loops::BufferId, size_t> fastestOfResults_;
 };

@@ -1,10 +1,11 @@
 // Stores of elements that an earlier nest reads while it reduces them: that nest stores them on the way, and memory is
-// read once.
+// read once. What later nests make of them they read where they are stored, if that is less than what they are made of.
 
 #include <algorithm>
 #include <iterator>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "core/compile/loops/reachable.h"
 #include "core/compile/lower/places.h"
@@ -108,8 +109,13 @@ class StoreMover {
         best = &some;
       }
     if (!best || most < bytesOf(readBy(nests_[from].stores)) / leastShare) return false;
-    nests_[from].stores = storesWithout(nests_[from], *best);
-    for (const Moved& m : *best) nests_[to].stores.push_back(m.store);
+    const std::vector<Moved> moved = *best;
+    std::vector<Store> stored;
+    for (const Moved& m : moved) stored.push_back(nests_[from].stores[m.place]);
+    nests_[from].stores = reading(stored, storesWithout(nests_[from], moved));
+    for (size_t k = from + 1; k < nests_.size(); ++k)
+      if (storesElements(nests_[k])) nests_[k].stores = reading(stored, nests_[k].stores);
+    for (const Moved& m : moved) nests_[to].stores.push_back(m.store);
     return nests_[from].stores.empty() || !moves(from, to);
   }
 
@@ -215,13 +221,48 @@ class StoreMover {
     return out;
   }
 
+  /// With loads of what `stored` stores in place of what it is made of, where that is less to read. Of a half, others
+  /// go on with what has not been rounded, so what is computed in more is no half that was stored.
+  std::vector<Store> reading(const std::vector<Store>& stored, const std::vector<Store>& stores) {
+    std::unordered_map<ExprId, ExprId> to;
+    for (const Store& s : stored) {
+      const DType dtype = l_.program.buffer(s.buffer).dtype;
+      const ExprId load = l_.pool().load(s.buffer, s.index, dtype);
+      to.emplace(s.value, load);
+      const Expr value = l_.pool()[s.value];
+      if (value.op == Op::Cast && isHalf(dtype) && !l_.isWide(value.operands[0]))
+        to.emplace(value.operands[0], l_.pool().cast(load, l_.pool()[value.operands[0]].dtype));
+    }
+    std::vector<Store> out = stores;
+    for (Store& s : out) s.value = replaced(s.value, to);
+    return bytesOf(readBy(out)) < bytesOf(readBy(stores)) ? out : stores;
+  }
+
+  /// `to`: gets what was replaced on the way.
+  ExprId replaced(ExprId id, std::unordered_map<ExprId, ExprId>& to) {
+    if (const auto at = to.find(id); at != to.end()) return at->second;
+    Expr e = l_.pool()[id];
+    ExprId out = id;
+    if (!e.operands.empty()) {
+      const loops::ExprPool::MadeFor origin(l_.pool(), l_.pool().origin(id));
+      for (ExprId& o : e.operands) o = replaced(o, to);
+      out = l_.pool().add(std::move(e));
+    }
+    to.emplace(id, out);
+    return out;
+  }
+
   int64_t savedBytes(size_t from, size_t to, const std::vector<Moved>& moved) {
-    std::vector<Store> stores;
-    for (const Moved& m : moved) stores.push_back(m.store);
+    std::vector<Store> stores, stored;
+    for (const Moved& m : moved) {
+      stores.push_back(m.store);
+      stored.push_back(nests_[from].stores[m.place]);
+    }
+    const std::vector<Store> left = reading(stored, storesWithout(nests_[from], moved));
     std::set<BufferId> more;
     const std::set<BufferId> theirs = readBy(nests_[to].stores), ours = readBy(stores);
     std::set_difference(ours.begin(), ours.end(), theirs.begin(), theirs.end(), std::inserter(more, more.end()));
-    return bytesOf(readBy(nests_[from].stores)) - bytesOf(readBy(storesWithout(nests_[from], moved))) - bytesOf(more);
+    return bytesOf(readBy(nests_[from].stores)) - bytesOf(readBy(left)) - bytesOf(more);
   }
 
   Lowering& l_;

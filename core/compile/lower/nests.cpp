@@ -262,6 +262,7 @@ ExprId Scheduler::rewrite(ExprId id, NestState& nest) {
     out = l_.pool().add(std::move(e));
   }
   nest.rewritten.emplace(id, out);
+  l_.setComputed(id, out);
   return out;
 }
 

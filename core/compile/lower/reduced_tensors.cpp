@@ -49,6 +49,16 @@ int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t 
   return std::min((wantedBlocks + blocks - 1) / blocks, length / limits.partLength);
 }
 
+/// About that, and a divisor of the size if there is one: rather fewer parts than a rest, which would be one thread's
+/// for each column, and belongs to no part's nest.
+int64_t lengthOfParts(int64_t size, int64_t about, int64_t most) {
+  for (int64_t each = about; each > about / 2; --each)
+    if (size % each == 0) return each;
+  for (int64_t each = about + 1; each <= std::min(2 * about + 1, most); ++each)
+    if (size % each == 0) return each;
+  return about;
+}
+
 /// Parts for the blocks of threads that go over rows, too: two on each multiprocessor of a large GPU, of as many rows
 /// as a block's teams run in turns.
 Lowering::Parts partsOfRows(int64_t rows) {
@@ -192,8 +202,7 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
   return Parts{*dim, longest / each, each, longest % each};
 }
 
-/// About so many, of one length where a dimension has a divisor of about that size: what is left of it would be one
-/// thread's for each column.
+/// About so many, of one length where a dimension has a divisor of about that size.
 std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const std::vector<bool>& reduced,
                                                             int64_t wanted) const {
   Parts parts{.dim = reduced.size(), .count = 1, .each = 1, .left = 0, .isColumns = true};
@@ -203,13 +212,7 @@ std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const
     if (parts.dim < reduced.size()) parts.outer.push_back(parts.dim);
     parts.dim = d;
     if (size > wanted) {
-      const int64_t most = size / wanted;
-      parts.each = most;
-      for (int64_t less = most; less > most / 2; --less)
-        if (size % less == 0) {
-          parts.each = less;
-          break;
-        }
+      parts.each = lengthOfParts(size, size / wanted, parts.outer.empty() ? size - 1 : size);
       parts.count = size / parts.each;
       parts.left = size % parts.each;
       return parts;

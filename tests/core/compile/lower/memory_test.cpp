@@ -88,3 +88,50 @@ TEST_CASE("elements that lie across the rows stay with a nest of their own") {
   INFO(across);
   CHECK(count(across, "\nnest") == 3);
 }
+
+TEST_CASE("what is summed up and is a result is stored by the sums, and read again in place of what it is made of") {
+  const std::vector<int64_t> image{14 * 14 * 8, 1, 14 * 8, 8};
+  const std::string norm = loopsOf(R"(graph g {
+    input %a : bf16[4,8,14,14]
+    input %b : bf16[4,8,14,14]
+    input %y : bf16[4,8,14,14]
+    input %x : bf16[4,8,14,14]
+    input %w : f32[8]
+    input %m : f32[8]
+    input %r : f32[8]
+    %s = aten.add.Tensor(%a, %b)
+    %t = aten.threshold_backward.default(%s, %y, 0)
+    %i, %g, %h = aten.native_batch_norm_backward.default(%t, %x, %w, %m, %r, %m, %r, True, 0.001, [True, True, True])
+    return %t, %i, %g, %h
+  })",
+                                   {image, image, image, image, {1}, {1}, {1}, image, image, {1}, {1}});
+  INFO(norm);
+  CHECK(count(norm, "\nnest") == 3);  // the parts of the columns, their sums, and the gradient of what the norm reads
+  CHECK(count(norm, "for j0 < ") == 1);
+  const size_t last = norm.rfind("\nnest");
+  CHECK(norm.find("f32(t[", last) != norm.npos);
+  CHECK(norm.find("y[", last) == norm.npos);
+}
+
+TEST_CASE("a rounded copy stands for what it is a copy of where the model reads the copy alone") {
+  const auto lossOf = [](const std::string& reader) {
+    return loopsOf(R"(graph g {
+      input %x : f32[64,48]
+      input %y : f32[64,48]
+      %u = aten.mul.Tensor(%x, %y)
+      %v = aten.exp.default(%u)
+      %c = aten._to_copy.default(%v, dtype=torch.bfloat16)
+      %s = aten.sum.dim_IntList(%v, [0], True)
+      %d = aten.)" +
+                   reader + R"(
+      %e = aten.mul.Tensor(%d, %s)
+      return %c, %e
+    })");
+  };
+  const std::string wide = lossOf("sigmoid.default(%v)");
+  INFO(wide);
+  CHECK(wide.find("f32(c[") == wide.npos);
+  const std::string rounded = lossOf("_to_copy.default(%c, dtype=torch.float32)");
+  INFO(rounded);
+  CHECK(rounded.find("f32(c[") != rounded.npos);
+}
