@@ -11,6 +11,7 @@
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/bench.h"
 #include "core/torch/joined_sets.h"
+#include "core/torch/timing/timing_turn.h"
 #include "matcher/passes/passes.h"
 
 namespace graft::workbench {
@@ -182,7 +183,10 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
     if (!ran) return ran.error();
   }
   const auto begin = Clock::now();
-  const auto spent = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
+  const double waitedBefore = secondsOfWaiting();
+  const auto spent = [&] {
+    return std::chrono::duration<double>(Clock::now() - begin).count() - (secondsOfWaiting() - waitedBefore);
+  };
   // Half of the time is for building and the first runs, which make code.
   const double each = std::clamp(seconds / 2 / static_cast<double>(calls.size()), 0.03, 0.3);
   out.resize(calls.size());

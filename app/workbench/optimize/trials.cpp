@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/formats/export.h"
+#include "core/torch/timing/timing_turn.h"
 #include "matcher/passes/passes.h"
 #include "matcher/search/search.h"
 
@@ -80,9 +81,12 @@ Trials::Trials(const Prepared& before, const OptimizeRequest& request, const Sem
       semantics_(semantics),
       job_(job),
       options_{request.inputs.device, request.inputs.dtype},
-      begin_(Clock::now()) {}
+      begin_(Clock::now()),
+      waitedBefore_(secondsOfWaiting()) {}
 
-double Trials::seconds() const { return std::chrono::duration<double>(Clock::now() - begin_).count(); }
+double Trials::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - begin_).count() - (secondsOfWaiting() - waitedBefore_);
+}
 
 Result<Variant> Trials::build(const Plan& plan) {
   tell("writing " + nameOf(plan));
@@ -127,7 +131,7 @@ Result<SpeedBeside> Trials::time(const Runnable& a, const Runnable& b, const std
   Job quiet;
   quiet.cancel = job_.cancel;
   tell("trying " + what);
-  auto t = timePaired(a, b, trialSeconds_, quiet);
+  auto t = timePaired(a, b, trialSeconds_, quiet, request_.inputs.device);
   if (!t) return t.error();
   return SpeedBeside{t->ratio, ratioRange(t->a.samplesMs, t->b.samplesMs)};
 }

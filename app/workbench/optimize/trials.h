@@ -84,6 +84,7 @@ class Trials {
   const Job& job_;
   RunOptions options_;
   std::chrono::steady_clock::time_point begin_;
+  double waitedBefore_;  ///< for turns of timing, until it began
   double trialSeconds_ = 1;
   KnownGroups knownGroups_;
   double groupSeconds_ = 0;  ///< spent on timing kernels

@@ -16,6 +16,7 @@
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
 #include "core/torch/run/capture_facts.h"
+#include "core/torch/timing/timing_turn.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
 #include "kernels/capture/pytree.h"
@@ -335,6 +336,7 @@ double leastSeconds(const Runnable& a, const Runnable& b) {
 
 Result<PairedTiming> timePaired(const Runnable& given, const Runnable& other, double seconds, const Job& job,
                                 const std::string& where) {
+  const TimingTurn turn(where, job);
   Runnable a = given, b = other;
   a.isOnOneThread = b.isOnOneThread = given.isOnOneThread && other.isOnOneThread;
   const bool areWarm = a.past->timedRuns >= runsToWarm && b.past->timedRuns >= runsToWarm;
@@ -350,6 +352,7 @@ Result<PairedTiming> timePaired(const Runnable& given, const Runnable& other, do
 Result<PairedTiming> timePaired(const Program& a, const Program& b, const TensorSet& inputs, double seconds,
                                 const Job& job) {
   const RunOptions& o = a.options();
+  const TimingTurn turn(o.device, job);
   std::string why;
   if (o.device != "cpu" && b.options().device == o.device)
     if (auto captured = timeCaptured(a, b, inputs, seconds, job, why)) return std::move(*captured);
@@ -362,6 +365,7 @@ Result<PairedTiming> timePaired(const Program& a, const Program& b, const Tensor
 Result<PairedTiming> timeAgainstFrozen(const std::string& path, const Program& b, const TensorSet& inputs,
                                        double seconds, const Job& job) {
   const RunOptions& o = b.options();
+  const TimingTurn turn(o.device, job);
   auto frozen = frozenTorchScript(path, inputs, o);
   if (!frozen) return frozen.error();
   auto watch = stopwatch(b, inputs, job);

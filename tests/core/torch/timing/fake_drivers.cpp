@@ -1,4 +1,4 @@
-// The few functions of CUDA's driver and of NVML that core/torch/run/gpu_state.cpp calls, of a machine with two GPUs of
+// The few functions of CUDA's driver and of NVML that core/torch/timing/gpu_state.cpp calls, of a machine with two GPUs of
 // which CUDA_VISIBLE_DEVICES leaves the second.
 #include <algorithm>
 #include <cstring>
