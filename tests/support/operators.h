@@ -32,6 +32,14 @@ inline OperatorSet& testOperators() {
              "aten::size.int(Tensor self, int dim) -> int",
              "aten::cat(Tensor[] tensors, int dim=0) -> Tensor",
              "aten::constant_pad_nd(Tensor self, SymInt[] pad, Scalar value=0) -> Tensor",
+             "aten::max_pool2d_with_indices(Tensor self, int[2] kernel_size, int[2] stride=[], int[2] padding=0, "
+             "int[2] dilation=1, bool ceil_mode=False) -> (Tensor, Tensor)",
+             "aten::max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
+             "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor",
+             "aten::native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor? running_mean, "
+             "Tensor? running_var, Tensor? save_mean, Tensor? save_invstd, bool train, float eps, bool[3] output_mask) "
+             "-> (Tensor, Tensor, Tensor)",
+             "aten::threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor",
              "aten::chunk(Tensor(a -> *) self, int chunks, int dim=0) -> Tensor(a)[]",
              "aten::max.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
              "aten::copy_(Tensor(a!) self, Tensor src, bool non_blocking=False) -> Tensor(a!)",

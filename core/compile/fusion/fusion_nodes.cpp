@@ -119,6 +119,14 @@ bool takesSeveralKernels(const Graph& g, const Node& n) {
   return n.op->baseName() == "matmul" && rankOf(n.args[0]) >= 4 && rankOf(n.args[1]) >= 4;
 }
 
+bool isPoolGradient(const Node& n) { return n.op->baseName().ends_with("_with_indices_backward"); }
+
+/// Whether the places of greatest elements, of which ATen's kernels for GPUs move few at a time, are a result or read.
+bool poolsWithPlaces(const Node& n) {
+  static const std::set<std::string_view> names{"max_pool2d_with_indices", "max_pool3d_with_indices"};
+  return names.contains(n.op->baseName()) || isPoolGradient(n);
+}
+
 /// Whether PyTorch's kernel for a CPU leaves time that one of our own may save although nothing is fused with it
 /// (docs/measurements/cpu.md, "Operators alone"): it calls a function for each element, goes over rows or windows
 /// without vectors, or copies element by element.
@@ -187,6 +195,11 @@ class Reader {
       if (!options_.hasProducts) f.why = "kernels with convolutions are generated for GPUs alone";
       if (!f.why.empty()) return;
     }
+    if (isPoolGradient(n) && !options_.hasProducts) {
+      f.why = "on a CPU, ATen's kernel writes each gradient to its place, and looks for none";
+      return;
+    }
+    f.isWindow = traits.kind == lower::Kind::Window && !isConvolution(n.op->name);
     kind_ = traits.kind;
     multiplied_ = traits.multiplied;
     const bool isView = traits.kind == lower::Kind::View && !n.args.empty() && n.args.front().isValue();
@@ -211,7 +224,7 @@ class Reader {
     const bool copiesOutOfOrder = isView && readsOutOfOrder(g_, nodes_, n);
     const double results = f.elements;
     if (f.hasRows) rowsOf(n, traits, f);
-    f.mayBeAlone = options_.hasProducts ? takesSeveralKernels(g_, n) || copiesOutOfOrder
+    f.mayBeAlone = options_.hasProducts ? takesSeveralKernels(g_, n) || poolsWithPlaces(n) || copiesOutOfOrder
                                         : isWorthAKernelOnCpu(n, traits, f.elements, copiesOutOfOrder);
     if (!f.hasRows) return;
     if (traits.picksFromFirst) {

@@ -37,6 +37,7 @@ struct FusionNode {
   /// steering lists by itself.
   bool mayBeAlone = false;
   bool isProduct = false;  ///< a matrix product, whose kernel may compute what is behind it
+  bool isWindow = false;   ///< each element is made of a window of another tensor; no convolution
   /// Of a reduction, norm or scan: what tells rows apart. Nodes of equal row keys go over the same rows.
   bool hasRows = false;
   double rows = 0;

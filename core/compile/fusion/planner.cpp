@@ -52,6 +52,7 @@ void FusionPlanner::makeGroups() {
     made.epoch = f.epoch;
     made.elements = f.elements;
     made.operations = f.operations;
+    made.hasWindows = f.isWindow;
     made.hasRows = f.hasRows;
     made.rows = f.rows;
     made.rowKey = f.rowKey;
@@ -148,6 +149,9 @@ std::string FusionPlanner::domainObstacle(uint32_t ai, uint32_t bi, bool isReadE
     if (a.hasRows || b.hasRows) return "a tile of a matrix product holds no whole rows";
     if (a.product && a.elements != b.elements) return "the matrix product has another number of elements";
   }
+  // Threads of a GPU go over such rows, which lie apart in memory, once for the sums and once for the results.
+  if (options_.hasProducts && a.hasWindows && b.hasRows && b.rowKey.size() > 1)
+    return "the windows would be gone over in each pass over the rows";
   if (a.hasRows && picks(ai, bi) == a.rows) return "";
   if (a.hasRows && b.hasRows) return a.rowKey == b.rowKey || areRowsAndColumns(a, b) ? "" : rowsDiffer(a, b);
   if (a.hasRows) {
@@ -242,7 +246,9 @@ bool FusionPlanner::isCycle(uint32_t a, uint32_t b) const {
 
 void FusionPlanner::consider(std::set<Entry>& queue, uint32_t a, uint32_t b) const {
   const MergeJudgement j = judge(a, b);
-  if (j.isLegal && j.saved() > 0) queue.emplace(-j.saved(), a, b, groups_[a].version, groups_[b].version);
+  // Of those that save as much, what goes over windows comes last: what is behind them may belong to rows.
+  if (j.isLegal && j.saved() > 0)
+    queue.emplace(-j.saved(), groups_[a].hasWindows, a, b, groups_[a].version, groups_[b].version);
 }
 
 void FusionPlanner::mergeAll(bool withProducts) {
@@ -254,7 +260,7 @@ void FusionPlanner::mergeAll(bool withProducts) {
   for (uint32_t a = 0; a < groups_.size(); ++a)
     for (const uint32_t b : groups_[a].after) consider(a, b);
   while (!queue.empty()) {
-    const auto [saved, a, b, versionA, versionB] = *queue.begin();
+    const auto [saved, hasWindows, a, b, versionA, versionB] = *queue.begin();
     queue.erase(queue.begin());
     if (!groups_[a].isAlive || !groups_[b].isAlive || groups_[a].version != versionA || groups_[b].version != versionB)
       continue;
@@ -350,6 +356,7 @@ void FusionPlanner::merge(uint32_t ai, uint32_t bi) {
   b.last = std::max(a.last, b.last);
   b.elements = std::max(a.elements, b.elements);
   b.operations += a.operations;
+  b.hasWindows = b.hasWindows || a.hasWindows;
   b.sides = joined(a.sides, b.sides);
   if (a.product) b.product = a.product;
   if (a.hasRows && b.hasRows && a.isOfColumns != b.isOfColumns) b.columns = a.isOfColumns ? a.rows : b.rows;

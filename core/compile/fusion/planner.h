@@ -31,6 +31,7 @@ struct GrowingGroup {
   size_t epoch = 0;
   double elements = 0;    ///< the largest of its nodes
   double operations = 0;  ///< of all nodes, for each element
+  bool hasWindows = false;
   bool hasRows = false;
   double rows = 0;
   std::vector<int64_t> rowKey;
@@ -62,7 +63,8 @@ class FusionPlanner {
 
  private:
   static constexpr uint32_t none = UINT32_MAX;
-  using Entry = std::tuple<double, uint32_t, uint32_t, uint32_t, uint32_t>;  // -saved, producer, consumer, versions
+  /// -saved, whether there are windows, producer, consumer, versions
+  using Entry = std::tuple<double, bool, uint32_t, uint32_t, uint32_t, uint32_t>;
 
   // Pairs: a producer and a consumer
   void makeGroups();

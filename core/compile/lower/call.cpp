@@ -297,6 +297,24 @@ std::vector<ExprId> Call::constants(std::span<const int64_t> numbers) const {
   return out;
 }
 
+ExprId Call::combination(Lowering& l, ReduceKind kind, std::span<const ExprId> extents,
+                         const std::function<ExprId(const Index&)>& element) {
+  std::vector<RangeId> ranges;
+  Index offsets;
+  for (const ExprId extent : extents) {
+    if (l.isOne(extent)) {
+      offsets.push_back(l.integer(0));
+      continue;
+    }
+    ranges.push_back(l.program.addRange("r" + std::to_string(l.program.ranges.size()), extent));
+    offsets.push_back(l.pool().range(ranges.back()));
+  }
+  const ExprId body = element(offsets);
+  if (!ranges.empty()) return l.pool().reduce(kind, std::move(ranges), body);
+  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
+  return isPlace ? l.integer(0) : body;
+}
+
 TensorId Call::combined(ReduceKind kind, DType d, Sizes sizes, std::vector<ExprId> extents,
                         std::function<ExprId(const Index&, const Index&)> element) const {
   Lowering& lowering = l;
@@ -307,18 +325,7 @@ TensorId Call::combined(ReduceKind kind, DType d, Sizes sizes, std::vector<ExprI
   t.form = Tensor::Form::Reduction;
   t.cost = 1;
   t.element = [&lowering, kind, extents = std::move(extents), element = std::move(element)](const Index& i) {
-    std::vector<RangeId> ranges;
-    Index offsets;
-    for (const ExprId extent : extents) {
-      if (lowering.isOne(extent)) {
-        offsets.push_back(lowering.integer(0));
-        continue;
-      }
-      ranges.push_back(lowering.program.addRange("r" + std::to_string(lowering.program.ranges.size()), extent));
-      offsets.push_back(lowering.pool().range(ranges.back()));
-    }
-    const ExprId body = element(i, offsets);
-    return ranges.empty() ? body : lowering.pool().reduce(kind, std::move(ranges), body);
+    return combination(lowering, kind, extents, [&](const Index& offsets) { return element(i, offsets); });
   };
   return l.add(std::move(t));
 }

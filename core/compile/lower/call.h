@@ -80,6 +80,9 @@ struct Call {
   /// whose ranges are `offsets`. Of no loops: what it gives.
   TensorId combined(ReduceKind, DType, Sizes, std::vector<ExprId> extents,
                     std::function<ExprId(const Index& i, const Index& offsets)> element) const;
+  /// The same within an expression, for one index. Of no loops, the place of the least or the greatest is 0.
+  static ExprId combination(Lowering&, ReduceKind, std::span<const ExprId> extents,
+                            const std::function<ExprId(const Index& offsets)>& element);
   std::vector<ExprId> constants(std::span<const int64_t>) const;
   std::string name() const;
 };

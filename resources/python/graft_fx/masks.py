@@ -16,6 +16,7 @@ ALIASES = (aten.detach.default, aten.alias.default)
 NORMS = (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats,
          aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten._batch_norm_with_update.default,
          aten._batch_norm_with_update_functional.default)
+POOLS = (aten.max_pool2d_with_indices_backward.default, aten.max_pool3d_with_indices_backward.default)
 GRADIENTS = (aten.native_batch_norm_backward.default, aten.cudnn_batch_norm_backward.default, aten.batch_norm_backward.default)
 
 
@@ -86,7 +87,7 @@ class Norm:
 
 class Masks:
     def __init__(self, module):
-        self.graph, self.done = module.graph, {}
+        self.graph, self.done, self.norms = module.graph, {}, {}
 
     def call(self, like, target, *args, **kwargs):
         node = self.graph.call_function(target, args, kwargs)
@@ -121,6 +122,7 @@ class Masks:
         with self.graph.inserting_before(node):
             if relu not in self.done:
                 self.done[relu] = self.where_not_positive(norm, node)
+                self.norms[relu] = norm
             gradient = value_of(node)
             zero = self.call(node, aten.full.default, [], 0, dtype=gradient.dtype, device=gradient.device)
             made = self.call(node, aten.where.self, self.done[relu], zero, node.args[0])
@@ -131,11 +133,19 @@ class Masks:
         self.graph.erase_node(node)
         return True
 
+    def pool_without_results(self):
+        """The gradient of a pooling takes its input for the sizes alone, which the norm's input has, too."""
+        for pool in [n for n in self.graph.nodes if n.target in POOLS]:
+            norm = self.norms.get(base_of(pool.args[1]))
+            if norm is not None:
+                pool.update_arg(1, norm.x)
+
 
 def from_norms(module):
     """Rewrites a joint graph in place; returns how many gradients of ReLU it has changed."""
     masks = Masks(module)
     count = sum(masks.rewrite(n) for n in module.graph.find_nodes(op="call_function", target=aten.threshold_backward.default))
     if masks.done:
+        masks.pool_without_results()
         module.graph.eliminate_dead_code()
     return count

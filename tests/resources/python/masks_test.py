@@ -92,6 +92,7 @@ class Masks(unittest.TestCase):
             "no running statistics": (network(nn.BatchNorm2d(4, track_running_stats=False), nn.ReLU()), 1),
             "a residual connection": (network(Residual()), 1),
             "two readers": (network(Twice()), 2),
+            "pooling": (network(nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(3, 2, 1)), 1),
             "relu6": (network(nn.BatchNorm2d(4), nn.ReLU6()), 0),
             "silu": (network(nn.BatchNorm2d(4), nn.SiLU()), 0),
             "no norm": (network(nn.ReLU()), 0),
@@ -129,9 +130,10 @@ class Masks(unittest.TestCase):
             torch.testing.assert_close(b.isnan(), a.isnan())
 
     def test_the_result_of_relu_is_not_kept(self):
-        self.trained(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1)), torch.randn(2, 3, 9, 8))
-        relu = self.joint.graph.find_nodes(op="call_function", target=aten.relu.default)
-        self.assertEqual([n.target for n in relu[0].users], [aten.mean.dim])
+        for last, reader in ((nn.AdaptiveAvgPool2d(1), aten.mean.dim), (nn.MaxPool2d(2), aten.max_pool2d_with_indices.default)):
+            self.trained(nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), last), torch.randn(2, 3, 9, 8))
+            relu = self.joint.graph.find_nodes(op="call_function", target=aten.relu.default)
+            self.assertEqual([n.target for n in relu[0].users], [reader])
 
     def test_other_devices_are_left_alone(self):
         masks.DEVICES = self.devices

@@ -284,6 +284,19 @@ struct least_of {
     return is_less(b.value, a.value) || (!is_less(a.value, b.value) && b.place < a.place) ? b : a;
   }
 };
+// Where b comes behind a.
+struct first_greatest_of {
+  template <class B>
+  static DEVICE B of(B a, B b) {
+    return is_greater(b.value, a.value) ? b : a;
+  }
+};
+struct first_least_of {
+  template <class B>
+  static DEVICE B of(B a, B b) {
+    return is_less(b.value, a.value) ? b : a;
+  }
+};
 
 // Elements that follow each other, N of them in accesses of W each.
 template <int bytes>

@@ -314,12 +314,29 @@ std::string CudaPrinter::ownElement(const std::string& name, DType dtype) {
   return made + "[v]";
 }
 
+namespace {
+
+/// What a Reduce keeps: of places the best element, too.
+std::string accumulatorType(loops::ReduceKind kind, DType dtype) {
+  const bool isPlace = kind == loops::ReduceKind::ArgMinimum || kind == loops::ReduceKind::ArgMaximum;
+  return isPlace ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
+}
+
+/// How elements are combined that come one after another: of equal ones the first one stays.
+std::string combinationInOrder(loops::ReduceKind kind) {
+  if (kind == loops::ReduceKind::ArgMaximum) return "first_greatest_of";
+  if (kind == loops::ReduceKind::ArgMinimum) return "first_least_of";
+  return cudaCombination(kind);
+}
+
+}  // namespace
+
 std::string CudaPrinter::serialReduce(ExprId id) {
   const Expr e = program_.expressions[id];
   std::string name;
   at(std::min(scopes_.size() - 1, scopeOf(id)), [&] {
     const DType dtype = program_.expressions[e.operands[0]].dtype;
-    const std::string type = isPlace(e) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
+    const std::string type = accumulatorType(e.reduce, dtype);
     name = newName(std::string(loops::reduceName(e.reduce)));
     const std::string identity = cudaIdentity(e.reduce, dtype);
     line(fmt::format("{} {} = {};", type, name, isPlace(e) ? "{" + identity + ", 0}" : identity));
@@ -339,7 +356,7 @@ std::string CudaPrinter::serialReduce(ExprId id) {
       }
       const std::string next = value(e.operands[0]);
       const std::string item = isPlace(e) ? fmt::format("{}{{{}, {}}}", type, bareText(next), place) : bareText(next);
-      line(withOrigin(id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", name, cudaCombination(e.reduce), type, item)) +
+      line(withOrigin(id, fmt::format("{0} = {1}::of<{2}>({0}, {3})", name, combinationInOrder(e.reduce), type, item)) +
            ";");
       for (size_t i = 0; i < e.ranges.size(); ++i) close();
     }
@@ -354,7 +371,7 @@ bool CudaPrinter::isReducedInLanes(ExprId id) {
   const Expr& e = program_.expressions[id];
   const Dependence& d = accesses_.of(id);
   const bool isInLanes = pass_.vector > 1 && scopes_.size() == lane_ + 1 && d.depends(pass_.range);
-  if (!isInLanes || isPlace(e) || d.isUnsafe || !d.written.empty() || !guards_.empty()) return false;
+  if (!isInLanes || d.isUnsafe || !d.written.empty() || !guards_.empty()) return false;
   // Another Reduce within would have to be finished for each lane.
   const auto hasReduce = [&](const auto& self, ExprId part) -> bool {
     const Expr& p = program_.expressions[part];
@@ -369,11 +386,13 @@ bool CudaPrinter::isReducedInLanes(ExprId id) {
 std::string CudaPrinter::laneReduce(ExprId id) {
   const Expr e = program_.expressions[id];
   const DType dtype = program_.expressions[e.operands[0]].dtype;
-  const std::string type = cudaType(dtype), name = newName(std::string(loops::reduceName(e.reduce)));
+  const std::string type = accumulatorType(e.reduce, dtype), name = newName(std::string(loops::reduceName(e.reduce)));
   const size_t chunk = chunk_, lane = lane_, local = localScope_;
+  std::string place = "0";
   at(chunk, [&] {
     line(fmt::format("{} {}[{}];", type, name, pass_.vector));
-    line(fmt::format("fill<{}>({}, {});", pass_.vector, name, cudaIdentity(e.reduce, dtype)));
+    const std::string identity = cudaIdentity(e.reduce, dtype);
+    line(fmt::format("fill<{}>({}, {});", pass_.vector, name, isPlace(e) ? type + "{" + identity + ", 0}" : identity));
     for (const RangeId r : e.ranges) {
       const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
       const std::string range = newName("r");
@@ -382,6 +401,7 @@ std::string CudaPrinter::laneReduce(ExprId id) {
       heads.push_back(fmt::format("for (i32 {0} = 0; {0} < {1}; ++{0}) {{", range, extent));
       open(heads);
       ranges_[r] = {scopes_.size() - 1, range};
+      place = place == "0" ? "(i64)" + range : fmt::format("({}) * {} + {}", place, extent, range);
     }
     chunk_ = scopes_.size() - 1;
     open({"#pragma unroll", fmt::format("for (i32 v = 0; v < {}; ++v) {{", pass_.vector)});
@@ -389,12 +409,14 @@ std::string CudaPrinter::laneReduce(ExprId id) {
     const bool isWide = pass_.range == plan_->index && plan_->iterations + plan_->perBlock >= kSmall;
     line(fmt::format("const {0} {1}v = {1} + v;", isWide ? "i64" : "i32", pass_.name));
     const std::string text = bareText(value(e.operands[0]));
-    line(fmt::format("{0}[v] = {1}::of<{2}>({0}[v], {3});", name, cudaCombination(e.reduce), type, text));
+    const std::string item = isPlace(e) ? fmt::format("{}{{{}, {}}}", type, text, place) : text;
+    line(fmt::format("{0}[v] = {1}::of<{2}>({0}[v], {3});", name, combinationInOrder(e.reduce), type, item));
     for (size_t i = 0; i <= e.ranges.size(); ++i) close();
   });
   chunk_ = chunk, lane_ = lane, localScope_ = local;
-  scopes_[chunk].names[id] = name + "[v]";
-  return name + "[v]";
+  const std::string result = name + (isPlace(e) ? "[v].place" : "[v]");
+  scopes_[chunk].names[id] = result;
+  return result;
 }
 
 std::string CudaPrinter::compute(ExprId id) {

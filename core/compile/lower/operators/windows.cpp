@@ -68,6 +68,26 @@ Index windowPlaces(Lowering& l, const Window& w, const Index& i, const Index& of
   return at;
 }
 
+/// `at`, or where that is not in the operand the nearest place that is.
+Index nearestInside(Lowering& l, TensorId x, Index i, const Index& at) {
+  loops::Simplifier& s = l.simplifier;
+  const size_t skip = i.size() - at.size();
+  for (size_t k = 0; k < at.size(); ++k) {
+    const ExprId last = s.subtract(l[x].sizes[skip + k], l.integer(1));
+    i[skip + k] = s.maximum(s.minimum(at[k], last), l.integer(0));
+  }
+  return i;
+}
+
+/// Whether the place nearest to each one of a window belongs to that window. The greatest element may be looked for
+/// among those then, with no place left out: on a GPU neighbouring threads load them together.
+bool hasNearestInside(const Lowering& l, const Window& w) {
+  if (!l.machine.isGpu) return false;
+  for (size_t k = 0; k < w.kernel.size(); ++k)
+    if (w.dilation[k] != 1 || 2 * w.padding[k] > w.kernel[k]) return false;
+  return true;
+}
+
 TensorId windowOperand(Call& c, std::string_view parameter, size_t n) {
   const TensorId x = c.tensor(parameter);
   if (c.rank(x) < n + 1 || c.rank(x) > n + 2) c.refuse(parameter, "has another number of dimensions");
@@ -76,6 +96,15 @@ TensorId windowOperand(Call& c, std::string_view parameter, size_t n) {
   c.traits.repeatsReads = true;
   c.l.repeat(x);
   return x;
+}
+
+/// The place `at` in a tensor's last dimensions, counted in row-major order.
+ExprId flatPlace(Lowering& l, TensorId x, const Index& at) {
+  loops::Simplifier& s = l.simplifier;
+  ExprId place = l.integer(0);
+  const size_t skip = l[x].sizes.size() - at.size();
+  for (size_t k = 0; k < at.size(); ++k) place = s.add(s.multiply(place, l[x].sizes[skip + k]), at[k]);
+  return place;
 }
 
 /// Where in the operand's last dimensions, counted in row-major order, the greatest element of each window lies: the
@@ -104,18 +133,44 @@ TensorId placesOfGreatest(Call& c, TensorId greatest, const std::vector<ExprId>&
   });
 }
 
-/// The place `at` in a tensor's last dimensions, counted in row-major order.
-ExprId flatPlace(Lowering& l, TensorId x, const Index& at) {
-  loops::Simplifier& s = l.simplifier;
-  ExprId place = l.integer(0);
-  const size_t skip = l[x].sizes.size() - at.size();
-  for (size_t k = 0; k < at.size(); ++k) place = s.add(s.multiply(place, l[x].sizes[skip + k]), at[k]);
-  return place;
-}
-
 bool readsPlaces(Call& c) { return c.node.outputs.size() > 1 && !c.l.graph.isUnused(c.node.outputs[1]); }
 
 constexpr double lowest = -std::numeric_limits<double>::infinity();
+
+/// The same where the elements of a window are those nearest to its places: by its first greatest element. Which one
+/// that is follows without the greatest element, in the same pass. A window is searched for NaN only where there is
+/// one.
+TensorId placesOfNearest(Call& c, TensorId x, TensorId greatest, const Window& w) {
+  Lowering& l = c.l;
+  const std::vector<ExprId> extents = c.constants(w.kernel);
+  const TensorId first = c.combined(ReduceKind::ArgMaximum, DType::Int64, c.sizes(greatest), extents,
+                                    [&l, x, w](const Index& i, const Index& offsets) {
+                                      return l.at(x, nearestInside(l, x, i, windowPlaces(l, w, i, offsets)));
+                                    });
+  const auto lastNan = [&l, x, w, extents](const Index& i) {
+    return Call::combination(l, ReduceKind::Maximum, extents, [&](const Index& offsets) {
+      loops::Simplifier& s = l.simplifier;
+      ExprId offset = l.integer(0);
+      for (size_t k = 0; k < offsets.size(); ++k)
+        offset = s.add(s.multiply(offset, l.integer(w.kernel[k])), offsets[k]);
+      const ExprId none = l.integer(-1);
+      return guarded(l, x, i, windowPlaces(l, w, i, offsets), none,
+                     [&](ExprId element) { return s.select(isNan(l.scalar(element)).id, offset, none); });
+    });
+  };
+  const std::array operands{greatest, first};
+  return l.define(c.name(), DType::Int64, c.sizes(greatest), 12, operands, [=, &l](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
+    const int64_t elements = std::accumulate(w.kernel.begin(), w.kernel.end(), int64_t{1}, std::multiplies<>());
+    ExprId offset = s.select(isNan(l.scalarAt(greatest, i)).id, lastNan(i), l.at(first, i));
+    offset = s.maximum(s.minimum(offset, l.integer(elements - 1)), l.integer(0));
+    Index offsets(w.kernel.size());
+    for (size_t k = offsets.size(); k-- > 0; offset = s.floorDivide(offset, l.integer(w.kernel[k])))
+      offsets[k] = k == 0 ? offset : s.remainder(offset, l.integer(w.kernel[k]));
+    const Index at = nearestInside(l, x, i, windowPlaces(l, w, i, offsets));
+    return flatPlace(l, x, Index(at.end() - static_cast<ptrdiff_t>(offsets.size()), at.end()));
+  });
+}
 
 void lowerMaxPool(Call& c, size_t n) {
   const bool wantsPlaces = readsPlaces(c);
@@ -126,12 +181,18 @@ void lowerMaxPool(Call& c, size_t n) {
   const Window w = windowOf(c, n);
   const std::vector<ExprId> extents = c.constants(w.kernel);
   Lowering& l = c.l;
-  const TensorId greatest =
-      c.combined(ReduceKind::Maximum, d, c.resultSizes(), extents, [&l, x, w](const Index& i, const Index& offsets) {
-        return guarded(l, x, i, windowPlaces(l, w, i, offsets), lowest);
+  const bool isNearest = hasNearestInside(l, w);
+  const TensorId greatest = c.combined(
+      ReduceKind::Maximum, d, c.resultSizes(), extents, [&l, x, w, isNearest](const Index& i, const Index& offsets) {
+        const Index at = windowPlaces(l, w, i, offsets);
+        return isNearest ? l.at(x, nearestInside(l, x, i, at)) : guarded(l, x, i, at, lowest);
       });
   c.result(greatest);
   if (!wantsPlaces) return;
+  if (isNearest) {
+    c.result(placesOfNearest(c, x, greatest, w), 1);
+    return;
+  }
   c.result(placesOfGreatest(c, greatest, extents,
                             [&l, x, w](const Index& i, const Index& offsets, ExprId outside, const auto& f) {
                               const Index at = windowPlaces(l, w, i, offsets);
@@ -139,6 +200,47 @@ void lowerMaxPool(Call& c, size_t n) {
                                              [&](ExprId element) { return f(element, flatPlace(l, x, at)); });
                             }),
            1);
+}
+
+/// What each element of the operand gets of the gradients of the windows whose greatest element it is. No window is
+/// asked whether the element is in it: its place says so.
+void lowerMaxPoolGradient(Call& c, size_t n) {
+  const TensorId g = c.tensor("grad_output"), places = c.tensor("indices");
+  const DType d = c.resultType();
+  c.requireType(g);
+  if (!isFloatingPoint(d)) c.refuse("grad_output", "has no floating numbers");
+  if (c.rank(g) < n + 1 || c.rank(g) > n + 2) c.refuse("grad_output", "has another number of dimensions");
+  if (c.sizes(places) != c.sizes(g)) c.refuse("indices", "have other sizes than the gradient");
+  if (c.type(places) != DType::Int64) c.refuse("indices", "are no int64");
+  const Window w = windowOf(c, n);
+  Lowering& l = c.l;
+  const Sizes sizes = c.resultOfRank(c.rank(g));
+  const size_t skip = sizes.size() - n;
+  std::vector<int64_t> most;  // windows that reach a place, along each dimension
+  for (size_t k = 0; k < n; ++k) {
+    if (w.dilation[k] < 1) c.refuse("dilation", "is less than 1");
+    if (l.simplifier.bounds(c.sizes(g)[skip + k]).min.value_or(0) < 1) c.refuse("grad_output", "may have a size 0");
+    most.push_back((w.dilation[k] * (w.kernel[k] - 1) + w.stride[k]) / w.stride[k]);
+  }
+  c.traits.repeatsReads = true;
+  l.repeat(g);
+  l.repeat(places);
+  c.result(c.combined(ReduceKind::Sum, d, sizes, c.constants(most),
+                      [&l, g, places, sizes, w, skip](const Index& i, const Index& offsets) {
+                        loops::Simplifier& s = l.simplifier;
+                        ExprId isInside = l.pool().boolean(true), own = l.integer(0);
+                        Index at;
+                        for (size_t k = 0; k < offsets.size(); ++k) {
+                          const ExprId from = s.add(i[skip + k], l.integer(w.padding[k]));
+                          at.push_back(s.subtract(s.floorDivide(from, l.integer(w.stride[k])), offsets[k]));
+                          isInside = s.logicalAnd(isInside, s.compare(Op::LessEqual, l.integer(0), at.back()));
+                          isInside = s.logicalAnd(isInside, s.compare(Op::Less, at.back(), l[g].sizes[skip + k]));
+                          own = s.add(s.multiply(own, sizes[skip + k]), i[skip + k]);
+                        }
+                        const Index window = nearestInside(l, g, i, at);
+                        const ExprId isOwn = s.compare(Op::Equal, l.at(places, window), own);
+                        return s.select(s.logicalAnd(isInside, isOwn), l.at(g, window), l.constant(l[g].dtype, 0));
+                      }));
 }
 
 void lowerAveragePool(Call& c, size_t n) {
@@ -443,6 +545,8 @@ std::vector<Entry> windowOperators() {
     window("conv" + dims + ".default", [](Call& c) { lowerDepthwise(c, false); });
     window("max_pool" + dims + ".default", [n](Call& c) { lowerMaxPool(c, n); });
     window("max_pool" + dims + "_with_indices.default", [n](Call& c) { lowerMaxPool(c, n); });
+    if (n > 1)
+      window("max_pool" + dims + "_with_indices_backward.default", [n](Call& c) { lowerMaxPoolGradient(c, n); });
     window("avg_pool" + dims + ".default", [n](Call& c) { lowerAveragePool(c, n); });
     window("adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });
     if (n > 1) window("_adaptive_avg_pool" + dims + ".default", [n](Call& c) { lowerAdaptivePool(c, n); });

@@ -466,6 +466,45 @@ TEST_CASE("on a GPU, what a library does in several kernels is a kernel without 
   CHECK(groupsOf(g, options) == std::vector<Names>{{"m"}});
 }
 
+TEST_CASE("on a GPU, pooling with places is a kernel, with what is behind it") {
+  const std::string forward = R"(graph g {
+    input %x : f16[2,64,32,32]
+    %v, %i = aten.max_pool2d_with_indices.default(%x, [3,3], [2,2], [1,1], [1,1], False) : f16[2,64,16,16], i64[2,64,16,16]
+    return %v, %i
+  })";
+  const std::string backward = R"(graph g {
+    input %x : f16[2,64,32,32]
+    input %g : f16[2,64,16,16]
+    input %i : i64[2,64,16,16]
+    %s = aten.neg.default(%g) : f16[2,64,16,16]
+    %d = aten.max_pool2d_with_indices_backward.default(%s, %x, [3,3], [2,2], [1,1], [1,1], False, %i) : f16[2,64,32,32]
+    %r = aten.threshold_backward.default(%d, %x, 0) : f16[2,64,32,32]
+    return %r
+  })";
+  FusionOptions options;
+  planForGpu(options);
+  const Graph f = graphOf(forward), b = graphOf(backward);
+  CHECK(groupsOf(f, options) == std::vector<Names>{{f.node(f.order().front()).name}});
+  CHECK(groupsOf(b, options) == std::vector<Names>{{"d", "r"}});
+  CHECK(groupsOf(b).empty());
+
+  // Two passes over rows would each compute the gradient, or read it in single precision.
+  const Graph norm = graphOf(R"(graph g {
+    input %x : f16[2,64,32,32]
+    input %g : f16[2,64,16,16]
+    input %i : i64[2,64,16,16]
+    input %m : f32[64]
+    input %s : f32[64]
+    %d = aten.max_pool2d_with_indices_backward.default(%g, %x, [3,3], [2,2], [1,1], [1,1], False, %i) : f16[2,64,32,32]
+    %r = aten.threshold_backward.default(%d, %x, 0) : f16[2,64,32,32]
+    %a, %b, %c = aten.native_batch_norm_backward.default(%r, %x, None, None, None, %m, %s, True, 0.00001, [True, True, True]) : f16[2,64,32,32], f32[64], f32[64]
+    return %a, %b, %c
+  })");
+  REQUIRE(groupsOf(norm, options).size() == 2);
+  CHECK(groupsOf(norm, options)[0] == Names{"d"});
+  CHECK(groupsOf(norm, options)[1].front() == "r");
+}
+
 TEST_CASE("a group that reads no tensor stays operators, which follow the model to its device") {
   static OperatorSet operators;
   for (const char* schema :
