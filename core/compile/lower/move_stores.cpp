@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/compile/loops/reachable.h"
+#include "core/compile/lower/nest_facts.h"
 #include "core/compile/lower/places.h"
 #include "core/compile/lower/schedule.h"
 
@@ -24,8 +25,6 @@ using loops::Store;
 constexpr int64_t shortRow = 32;
 /// Fewer iterations than this leave multiprocessors idle, unless each is short (Machine::rowElements).
 constexpr int64_t fewRows = 64;
-/// At least this share of what a nest reads must be saved.
-constexpr int64_t leastShare = 16;
 
 /// An element that an iteration reads while it goes over ranges of its own.
 struct RowLoad {
@@ -41,7 +40,7 @@ class StoreMover {
 
   void run() {
     for (size_t from = 0; from < nests_.size(); ++from) {
-      if (!storesElements(nests_[from])) continue;
+      if (!storesElements(l_, nests_[from])) continue;
       for (size_t to = from; to-- > 0;)
         if (moves(from, to)) break;
     }
@@ -53,16 +52,6 @@ class StoreMover {
     size_t place;  ///< among the stores of its nest
     Store store;
   };
-
-  /// Results, element by element, each from elements alone.
-  bool storesElements(const Nest& nest) const {
-    if (nest.stores.empty()) return false;
-    for (const Store& s : nest.stores)
-      if (!s.ranges.empty() || l_.program.buffer(s.buffer).role != Buffer::Role::Output) return false;
-    const std::vector<ExprId> parts = loops::reachable(l_.program.expressions, loops::roots(nest));
-    return std::none_of(parts.begin(), parts.end(),
-                        [&](ExprId e) { return l_.program.expressions[e].op == Op::Reduce; });
-  }
 
   /// What the nest reads while it reduces or stores rows; nothing where it cannot store anything else.
   std::set<RowLoad> rowLoads(const Nest& nest) const {
@@ -108,13 +97,13 @@ class StoreMover {
         most = saved;
         best = &some;
       }
-    if (!best || most < bytesOf(readBy(nests_[from].stores)) / leastShare) return false;
+    if (!best || most < bytesOf(l_, readBy(l_, nests_[from].stores)) / kLeastShare) return false;
     const std::vector<Moved> moved = *best;
     std::vector<Store> stored;
     for (const Moved& m : moved) stored.push_back(nests_[from].stores[m.place]);
     nests_[from].stores = reading(stored, storesWithout(nests_[from], moved));
     for (size_t k = from + 1; k < nests_.size(); ++k)
-      if (storesElements(nests_[k])) nests_[k].stores = reading(stored, nests_[k].stores);
+      if (storesElements(l_, nests_[k])) nests_[k].stores = reading(stored, nests_[k].stores);
     for (const Moved& m : moved) nests_[to].stores.push_back(m.store);
     return nests_[from].stores.empty() || !moves(from, to);
   }
@@ -124,10 +113,10 @@ class StoreMover {
     const Store& s = nest.stores[k];
     const Buffer& result = l_.program.buffer(s.buffer);
     const auto elements = countOf(l_, result.sizes);
-    if (!elements || !isThereBefore(readBy({s}), to, from)) return {};
+    if (!elements || isStoredFrom(l_, readBy(l_, {s}), to, from)) return {};
     for (const ExprId id : loops::reachable(l_.program.expressions, {s.value})) {
       const Expr load = l_.pool()[id];
-      if (load.op != Op::Load || !isLarge(load.buffer(), *elements)) continue;
+      if (load.op != Op::Load || !isLarge(l_, load.buffer(), *elements)) continue;
       for (const RowLoad& row : rows) {
         if (row.buffer != load.buffer() || !isRow(nests_[to], row, *elements)) continue;
         const auto values = findRangeValues(l_, load.operands, row.index, l_.program.buffer(load.buffer()).sizes);
@@ -158,30 +147,18 @@ class StoreMover {
     // Neighbours are neighbours in all of it.
     Index at;
     for (const ExprId e : row.index) at.push_back(l_.simplifier.substitute(e, own));
-    const std::set<RangeId> along = rangesIn(at.at(l_.fastestOf(row.buffer)));
+    const std::set<RangeId> along = rangesIn(l_, at.at(l_.fastestOf(row.buffer)));
     const auto elements = countOf(l_, ranges);
     const auto liesAlong = [&](BufferId b, const Index& index) {
-      const std::set<RangeId> used = rangesIn(index.at(l_.fastestOf(b)));
+      const std::set<RangeId> used = rangesIn(l_, index.at(l_.fastestOf(b)));
       return std::any_of(used.begin(), used.end(), [&](RangeId r) { return along.contains(r); });
     };
     if (!liesAlong(s.buffer, out.index)) return {};
     for (const ExprId id : loops::reachable(l_.program.expressions, {out.value}))
       if (const Expr& e = l_.program.expressions[id];
-          e.op == Op::Load && isLarge(e.buffer(), *elements) && !liesAlong(e.buffer(), e.operands))
+          e.op == Op::Load && isLarge(l_, e.buffer(), *elements) && !liesAlong(e.buffer(), e.operands))
         return {};
     return out;
-  }
-
-  std::set<RangeId> rangesIn(ExprId root) const {
-    std::set<RangeId> out;
-    for (const ExprId id : loops::reachable(l_.program.expressions, {root}))
-      if (const Expr& e = l_.program.expressions[id]; e.op == Op::Range) out.insert(e.range());
-    return out;
-  }
-
-  bool isLarge(BufferId b, int64_t elements) const {
-    const auto n = countOf(l_, l_.program.buffer(b).sizes);
-    return n && *n >= elements / 8 && !l_.program.buffer(b).sizes.empty();
   }
 
   bool isRow(const Nest& nest, const RowLoad& row, int64_t elements) const {
@@ -189,27 +166,6 @@ class StoreMover {
     const int64_t least = std::min(shortRow, l_.machine.columns.partLength);
     return iterations && length && *length >= least && *iterations * *length == elements &&
            (*iterations >= fewRows || *length <= l_.machine.rowElements);
-  }
-
-  /// Whether all of that is written before a nest runs, or never.
-  bool isThereBefore(const std::set<BufferId>& buffers, size_t to, size_t from) const {
-    for (size_t k = to; k < from; ++k)
-      for (const Store& s : nests_[k].stores)
-        if (buffers.contains(s.buffer)) return false;
-    return true;
-  }
-
-  std::set<BufferId> readBy(const std::vector<Store>& stores) const {
-    return loops::readBuffers(l_.program, Nest{{}, stores});
-  }
-
-  int64_t bytesOf(const std::set<BufferId>& buffers) const {
-    int64_t bytes = 0;
-    for (const BufferId b : buffers) {
-      const Buffer& buffer = l_.program.buffer(b);
-      bytes += countOf(l_, buffer.sizes).value_or(0) * static_cast<int64_t>(dtypeSize(buffer.dtype));
-    }
-    return bytes;
   }
 
   /// What the nest keeps.
@@ -235,7 +191,7 @@ class StoreMover {
     }
     std::vector<Store> out = stores;
     for (Store& s : out) s.value = replaced(s.value, to);
-    return bytesOf(readBy(out)) < bytesOf(readBy(stores)) ? out : stores;
+    return bytesOf(l_, readBy(l_, out)) < bytesOf(l_, readBy(l_, stores)) ? out : stores;
   }
 
   /// `to`: gets what was replaced on the way.
@@ -260,9 +216,9 @@ class StoreMover {
     }
     const std::vector<Store> left = reading(stored, storesWithout(nests_[from], moved));
     std::set<BufferId> more;
-    const std::set<BufferId> theirs = readBy(nests_[to].stores), ours = readBy(stores);
+    const std::set<BufferId> theirs = readBy(l_, nests_[to].stores), ours = readBy(l_, stores);
     std::set_difference(ours.begin(), ours.end(), theirs.begin(), theirs.end(), std::inserter(more, more.end()));
-    return bytesOf(readBy(nests_[from].stores)) - bytesOf(readBy(left)) - bytesOf(more);
+    return bytesOf(l_, readBy(l_, nests_[from].stores)) - bytesOf(l_, readBy(l_, left)) - bytesOf(l_, more);
   }
 
   Lowering& l_;

@@ -105,6 +105,14 @@ std::optional<RangeValues> findRangeValues(Lowering& l, const Index& index, cons
   return out;
 }
 
+std::optional<RangeId> findRangeOfOnes(const Lowering& l, ExprId index) {
+  Steps steps;
+  if (!addSteps(l, index, 1, steps)) return {};
+  for (const auto& [e, step] : steps)
+    if (const Expr& x = l.program.expressions[e]; step == 1 && x.op == Op::Range) return x.range();
+  return {};
+}
+
 std::optional<int64_t> countOf(const Lowering& l, const Sizes& sizes) {
   int64_t n = 1;
   for (const ExprId size : sizes) {

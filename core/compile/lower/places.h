@@ -21,6 +21,9 @@ bool goesOverAll(Lowering&, const std::vector<RangeId>& ranges, const Index&, co
 using RangeValues = std::unordered_map<RangeId, ExprId>;
 std::optional<RangeValues> findRangeValues(Lowering&, const Index& index, const Index& place, const Sizes&);
 
+/// The range along which an index steps by ones.
+std::optional<RangeId> findRangeOfOnes(const Lowering&, ExprId index);
+
 /// How many there are; nothing where that is not known.
 std::optional<int64_t> countOf(const Lowering&, const Sizes&);
 std::optional<int64_t> countOf(const Lowering&, const std::vector<RangeId>&);

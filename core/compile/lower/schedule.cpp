@@ -253,6 +253,7 @@ void schedule(Lowering& l, const std::vector<ScheduledResult>& results) {
   Scheduler(l).run(results);
   joinStatistics(l);
   moveStores(l);
+  joinElements(l);
 }
 
 }  // namespace graft::lower

@@ -29,6 +29,9 @@ void joinStatistics(Lowering&);
 /// memory is read then.
 void moveStores(Lowering&);
 
+/// On a GPU, nests that store results made of the same elements, over loops of their own, become one.
+void joinElements(Lowering&);
+
 /// Rows and columns that nests reduce of the same tensors, each in nests of its own.
 std::set<RowsAndColumns> rowsBesideColumns(const Lowering&);
 

@@ -135,3 +135,63 @@ TEST_CASE("a rounded copy stands for what it is a copy of where the model reads 
   INFO(rounded);
   CHECK(rounded.find("f32(c[") != rounded.npos);
 }
+
+TEST_CASE("the same elements in two orders of loops are stored by one nest, if memory runs along the same loop") {
+  const std::string heads = R"(graph g {
+    input %x : bf16[32,24]
+    %v = aten.view.default(%x, [4, 8, 3, 8])
+    %t = aten.transpose.int(%v, 1, 2)
+    %f = aten._to_copy.default(%t, dtype=torch.float32)
+    %m = aten.mul.Tensor(%f, 0.5)
+    %c = aten.clone.default(%m, memory_format=<torch.contiguous_format>)
+    %u = aten._unsafe_view.default(%c, [12, 8, 8])
+    %w = aten.transpose.int(%u, 1, 2)
+    %o = aten._to_copy.default(%w, dtype=torch.bfloat16)
+    return %c, %o
+  })";
+  const std::vector<int64_t> x{24, 1}, c{192, 64, 8, 1};
+  const std::string joined = loopsOf(heads, {x, c, {64, 1, 8}});
+  INFO(joined);
+  CHECK(count(joined, "\nnest") == 1);
+  CHECK(joined.find("o[i0 * 3 + i1, i3, i2] = ") != joined.npos);
+  // Where memory runs along other loops, one of the stores would lie across.
+  const std::string apart = loopsOf(heads, {x, c, {64, 8, 1}});
+  INFO(apart);
+  CHECK(count(apart, "\nnest") == 2);
+}
+
+TEST_CASE("a result of flattened elements joins the nest that counts them apart, and the other way round") {
+  const std::string first = loopsOf(R"(graph g {
+    input %x : f32[4,6,8]
+    input %y : f32[4,6,8]
+    %a = aten.add.Tensor(%x, %y)
+    %s = aten.mul.Tensor(%x, %y)
+    %b = aten.view.default(%s, [24, 8])
+    %e = aten.exp.default(%b)
+    return %a, %e
+  })");
+  INFO(first);
+  CHECK(count(first, "\nnest") == 1);
+  const std::string second = loopsOf(R"(graph g {
+    input %x : f32[24,8]
+    %a = aten.exp.default(%x)
+    %s = aten.neg.default(%x)
+    %b = aten.view.default(%s, [2, 2, 6, 8])
+    %e = aten.sin.default(%b)
+    return %e, %a
+  })");
+  INFO(second);
+  CHECK(count(second, "\nnest") == 1);
+  // Other elements of the same tensor
+  const std::string others = loopsOf(R"(graph g {
+    input %x : f32[24,8]
+    %h = aten.slice.Tensor(%x, 0, 0, 12)
+    %a = aten.exp.default(%h)
+    %l = aten.slice.Tensor(%x, 0, 12, 24)
+    %s = aten.neg.default(%l)
+    %b = aten.view.default(%s, [3, 4, 8])
+    return %b, %a
+  })");
+  INFO(others);
+  CHECK(count(others, "\nnest") == 2);
+}
