@@ -190,7 +190,7 @@ class Training(unittest.TestCase):
                 loss.backward()
                 optimizer.step()
                 out.append(loss)
-            return [*out, *(b.flatten()[0] for n, b in net.named_buffers() if b.is_floating_point())]
+            return out  # both() compares the buffers, too
 
         self.both(lambda: Convolutions().to(memory_format=torch.channels_last), steps)
 
