@@ -69,6 +69,7 @@ LAYERS = [
     Layer("core/torch/types", torch_part("core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/torch/normal", torch_part("core/torch/types", "core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/torch/run", torch_part("core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),
+    Layer("core/torch/timing", torch_part("core/torch/run", "core/torch/values") + ("kernels/capture",), libtorch=EVERYWHERE),
     Layer("core/torch/verify", torch_part("core/torch/run", "core/torch/values"), libtorch=EVERYWHERE),
     Layer("core/formats", torch_part("core/archive", "core/training/signature.h", "core/formats/*/format.h", "core/torch/normal", "core/torch/run")),
     Layer("core/formats/torchscript", FORMAT + ("core/torch/run",), libtorch=EVERYWHERE),

@@ -11,7 +11,7 @@
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/bench.h"
 #include "core/torch/joined_sets.h"
-#include "core/torch/timing/timing_turn.h"
+#include "core/torch/timing_turn.h"
 #include "matcher/passes/passes.h"
 
 namespace graft::workbench {

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "core/formats/export.h"
-#include "core/torch/timing/timing_turn.h"
+#include "core/torch/timing_turn.h"
 #include "matcher/passes/passes.h"
 #include "matcher/search/search.h"
 

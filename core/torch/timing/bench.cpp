@@ -16,7 +16,7 @@
 #include "core/torch/cuda_runner.h"
 #include "core/torch/gpu_state.h"
 #include "core/torch/run/capture_facts.h"
-#include "core/torch/timing/timing_turn.h"
+#include "core/torch/timing_turn.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
 #include "kernels/capture/pytree.h"

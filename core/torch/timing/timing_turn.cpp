@@ -1,4 +1,4 @@
-#include "core/torch/timing/timing_turn.h"
+#include "core/torch/timing_turn.h"
 
 #include <fcntl.h>
 #include <sys/file.h>

@@ -1,5 +1,5 @@
-// The few functions of CUDA's driver and of NVML that core/torch/timing/gpu_state.cpp calls, of a machine with two GPUs of
-// which CUDA_VISIBLE_DEVICES leaves the second.
+// The few functions of CUDA's driver and of NVML that core/torch/timing/gpu_state.cpp calls, of a machine with two GPUs
+// of which CUDA_VISIBLE_DEVICES leaves the second.
 #include <algorithm>
 #include <cstring>
 
