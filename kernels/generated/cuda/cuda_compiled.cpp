@@ -45,7 +45,7 @@ bool overlaps(int capability) {
   static const bool off = isOff("GRAFT_PDL");
   return capability >= overlapCapability && !off;
 }
-/// Asked for alone: no GPU has run such kernels yet.
+/// Only where it is asked for: it brought no gain (docs/measurements/cuda-code.md).
 bool hasClusters(int capability) {
   static const char* const wanted = std::getenv("GRAFT_CLUSTERS");
   return capability >= codegen::kClusterCapability && wanted && std::string_view(wanted) != "0";
