@@ -8,7 +8,6 @@ import time
 import warnings
 
 import torch
-import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.fx.graph import _BoxedCodeGen
 from torch.utils._python_dispatch import _disable_current_modes
@@ -18,6 +17,7 @@ from .autocast import without_autocast
 from .compiled import fake_of
 from .file import FileWriter
 from .graphs import SYMBOLS, graph_data
+from .nodes import copied
 from .padding import pad_products
 from .program import environment
 from .together import Outside
@@ -113,9 +113,7 @@ class Half:
 
     def padded(self, device):
         """The half with products of sizes that suit the device; the half itself where all do."""
-        graph = torch.fx.Graph()
-        graph.output(graph.graph_copy(self.module.graph, {}))
-        module = torch.fx.GraphModule(self.module, graph)
+        module = copied(self.module)
         return module if pad_products(module, device) else self.module
 
     def judged(self, program, plain, arguments, device, outside, whole):

@@ -8,10 +8,10 @@ import torch
 import torch.fx
 
 from .autocast import HALVES
+from .nodes import ALIASES, behind, called
 
 aten = torch.ops.aten
 DEVICES = ("cuda",)  # where a kernel holds the mask and the norm's gradient
-ALIASES = (aten.detach.default, aten.alias.default)
 # Their first three results are the normalised tensor, the mean and the inverse deviation.
 NORMS = (aten._native_batch_norm_legit_functional.default, aten._native_batch_norm_legit.default, aten._native_batch_norm_legit.no_stats,
          aten.native_batch_norm.default, aten.cudnn_batch_norm.default, aten._batch_norm_with_update.default,
@@ -22,9 +22,7 @@ GRADIENTS = (aten.native_batch_norm_backward.default, aten.cudnn_batch_norm_back
 
 def base_of(node):
     """What a node is another name of."""
-    while isinstance(node, torch.fx.Node) and node.target in ALIASES:
-        node = node.args[0]
-    return node
+    return behind(node, ALIASES)
 
 
 def arguments_of(node):
@@ -47,7 +45,7 @@ class Norm:
         self.given = given = arguments_of(node)
         self.x, self.weight, self.bias = base_of(given["input"]), given.get("weight"), given.get("bias")
         items = {u.args[1]: u for u in node.users if u.target is operator.getitem}
-        self.y, self.mean, self.deviation = (items.get(i) for i in range(3))
+        self.mean, self.deviation = items.get(1), items.get(2)
 
     @staticmethod
     def behind(relu):
@@ -90,10 +88,7 @@ class Masks:
         self.graph, self.done, self.norms = module.graph, {}, {}
 
     def call(self, like, target, *args, **kwargs):
-        node = self.graph.call_function(target, args, kwargs)
-        with torch.no_grad():
-            node.meta = dict(like.meta) | {"val": target(*torch.fx.map_arg(args, value_of), **kwargs)}
-        return node
+        return called(self.graph, target, *args, meta=like.meta, **kwargs)
 
     def where_not_positive(self, norm, like):
         """Whether (x - mean) * deviation * weight + bias is 0 or less, as a comparison with -bias: how a sum rounds depends on who makes

@@ -2,18 +2,17 @@
 no wide access may, and libraries take kernels for them that are several times slower. Operands get zeros beside them, and the result is
 cut, where that is faster by far."""
 
+import functools
+
 import torch
-import torch.fx
 
 from .autocast import HALVES
+from .nodes import PRODUCTS, RESHAPES, TURNS, behind, called
 
 aten = torch.ops.aten
 WIDE = 8  # elements of half precision that are loaded together
 # What an H100 reaches, in operations and in bytes per microsecond; that the first two are apart is what counts.
 SLOW, FAST, MEMORY = 100e6, 400e6, 2.5e6
-VIEWS = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)
-PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default)
-TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
 
 
 def base_of(node):
@@ -69,21 +68,15 @@ def pad_products(module, device="cuda"):
     """Rewrites the graph in place; returns how many products on that kind of device were widened."""
     graph, done, count = module.graph, {}, 0
 
-    def call(target, *args, **kwargs):
-        node = graph.call_function(target, args, kwargs)
-        with torch.no_grad():
-            node.meta["val"] = target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)
-        return node
+    call = functools.partial(called, graph)
 
     def read_from(base, padded, rows):
         """Has what else reads the base read the padded tensor, so that the base need not be stored if a kernel computes it. Without more
         rows, only rows begin elsewhere, where wide accesses may: not what a view or a result tells of."""
-        made = base
-        while made.op == "call_function" and made.target in VIEWS:
-            made = made.args[0]
+        made = behind(base, RESHAPES)
         if made.op != "call_function" or made.target in PRODUCTS:
             return
-        readers = [n for n in base.users if n is not padded and (rows or (n.op != "output" and n.target not in (*VIEWS, *TURNS)))]
+        readers = [n for n in base.users if n is not padded and (rows or (n.op != "output" and n.target not in (*RESHAPES, *TURNS)))]
         if not readers:
             return
         with graph.inserting_after(padded):

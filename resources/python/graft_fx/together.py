@@ -10,13 +10,13 @@ import operator
 import torch
 import torch.fx
 
+from .nodes import ALIASES, PRODUCTS, RESHAPES, TURNS, behind, copied
+
 aten = torch.ops.aten
 LEAST = 4  # of a kind
 WAITING = 32 << 20  # bytes of results that wait for their casts
-VIEWS = (aten.t.default, aten.permute.default, aten.transpose.int, aten.view.default, aten._unsafe_view.default, aten.expand.default,
-         aten.reshape.default, aten.squeeze.dim, aten.unsqueeze.default, aten.detach.default, aten.alias.default)
-PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default, aten.baddbmm.default, aten.convolution.default,
-            aten.convolution_backward.default)
+VIEWS = (*TURNS, *RESHAPES, *ALIASES, aten.expand.default, aten.squeeze.dim, aten.unsqueeze.default)
+LIBRARY = (*PRODUCTS, aten.baddbmm.default, aten.convolution.default, aten.convolution_backward.default)
 
 
 def tensor_of(node, device):
@@ -30,35 +30,32 @@ def tensor_of(node, device):
 
 
 def cast_of(node, device):
-    """(source, dtype) of a cast that does nothing else, or None."""
+    """The dtype of a cast that does nothing else, or None."""
     if node.target is not aten._to_copy.default or node.kwargs.get("memory_format") is not None:
         return None
     value, source = tensor_of(node, device), tensor_of(node.args[0], device)
     if value is None or source is None or value.dtype == source.dtype or value.stride() != source.stride():
         return None
-    return node.args[0], value.dtype
+    return value.dtype
 
 
 def counted_up(node, device):
-    """(source, number) of an integer tensor and a number that is added, or None."""
+    """The number that is added to an integer tensor, or None."""
     if node.target is not aten.add.Tensor or node.kwargs or len(node.args) != 2 or type(node.args[1]) is not int:
         return None
     value, source = tensor_of(node, device), tensor_of(node.args[0], device)
     same = value is not None and source is not None and value.dtype == source.dtype and not value.is_floating_point()
-    return (node.args[0], node.args[1]) if same else None
+    return node.args[1] if same else None
 
 
 def is_for_products(node):
     """Whether products and results alone read the node: where a generated kernel reads it, it casts on the way."""
-    return all(user.op == "output" or user.target in PRODUCTS or (user.target in VIEWS and is_for_products(user)) for user in node.users)
+    return all(user.op == "output" or user.target in LIBRARY or (user.target in VIEWS and is_for_products(user)) for user in node.users)
 
 
 def comes_from_product(node):
-    while node.op == "call_function" and node.target in VIEWS:
-        node = node.args[0]
-    if node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem":
-        node = node.args[0]
-    return node.op == "call_function" and node.target in PRODUCTS
+    node = behind(behind(node, VIEWS), (operator.getitem,))
+    return node.op == "call_function" and node.target in LIBRARY
 
 
 def cast_all(tensors, dtype):
@@ -71,9 +68,8 @@ class Outside:
     """The half's graph in `module`, and what runs around it."""
 
     def __init__(self, module, device):
-        graph = torch.fx.Graph()
-        graph.output(graph.graph_copy(module.graph, {}))
-        self.module = torch.fx.GraphModule(module, graph)
+        self.module = copied(module)
+        graph = self.module.graph
         placeholders = graph.find_nodes(op="placeholder")
         self.before = []  # (function of a list of tensors, the places of these)
         self.after = []  # (dtype, the places of what is cast to it)
@@ -90,10 +86,10 @@ class Outside:
         for i, p in enumerate(placeholders):
             for n in list(p.users):
                 cast, count = cast_of(n, device), counted_up(n, device)
-                if cast and cast[0] is p and is_for_products(n):
-                    kinds.setdefault(("cast", p.meta["val"].dtype, cast[1]), []).append((i, n))
-                elif count and count[0] is p:
-                    kinds.setdefault(("count", p.meta["val"].dtype, count[1]), []).append((i, n))
+                if cast is not None and is_for_products(n):
+                    kinds.setdefault(("cast", p.meta["val"].dtype, cast), []).append((i, n))
+                elif count is not None:
+                    kinds.setdefault(("count", p.meta["val"].dtype, count), []).append((i, n))
         last, made = placeholders[-1] if placeholders else None, 0
         for (what, _, how), nodes in kinds.items():
             if len(nodes) < LEAST:
@@ -111,12 +107,12 @@ class Outside:
         return made
 
     def take_from_results(self, graph, device):
-        output = next(iter(reversed(graph.nodes)))
+        output = graph.output_node()
         results, kinds = list(output.args[0]), {}
         for i, n in enumerate(results):
             cast = cast_of(n, device) if isinstance(n, torch.fx.Node) and n.op == "call_function" and len(n.users) == 1 else None
-            if cast and results.count(n) == 1 and comes_from_product(cast[0]):
-                kinds.setdefault((cast[0].meta["val"].dtype, cast[1]), []).append((i, n))
+            if cast is not None and results.count(n) == 1 and comes_from_product(n.args[0]):
+                kinds.setdefault((n.args[0].meta["val"].dtype, cast), []).append((i, n))
         for (_, dtype), nodes in kinds.items():
             if len(nodes) < LEAST:
                 continue
@@ -124,7 +120,7 @@ class Outside:
             for i, n in nodes:
                 results[i] = n.args[0]
         output.args = (tuple(results),)
-        graph.eliminate_dead_code(lambda n: n.op == "placeholder" or n.is_impure())
+        graph.eliminate_dead_code()
 
     def is_used(self):
         return bool(self.before or self.after)
@@ -137,7 +133,7 @@ class Outside:
     def cast_results(self, module):
         """Adds the casts of results to the graph, or to what has become of it: behind the last of some that are cast together."""
         graph = module.graph
-        output = next(iter(reversed(graph.nodes)))
+        output = graph.output_node()
         results, order = list(output.args[0]), {n: i for i, n in enumerate(graph.nodes)}
         for dtype, places in self.after:
             batch, size = [], 0
@@ -148,11 +144,9 @@ class Outside:
                 size += value.nbytes if isinstance(value, torch.Tensor) else WAITING // 8
                 if size < WAITING and i != places[-1]:
                     continue
-                last = results[i]
-                with graph.inserting_after(last):
-                    made = graph.call_function(cast_all, ([results[k] for k in batch], dtype))
+                with graph.inserting_after(results[i]):
+                    last = made = graph.call_function(cast_all, ([results[k] for k in batch], dtype))
                 for number, k in enumerate(batch):
-                    last = made if number == 0 else last
                     with graph.inserting_after(last):
                         last = results[k] = graph.call_function(operator.getitem, (made, number))
                 batch, size = [], 0

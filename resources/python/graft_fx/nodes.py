@@ -1,0 +1,32 @@
+"""What passes over graphs of ATen operators share: which operators only look at a tensor, and how nodes are made and traced back."""
+
+import torch
+import torch.fx
+
+aten = torch.ops.aten
+ALIASES = (aten.detach.default, aten.alias.default)
+RESHAPES = (aten.view.default, aten._unsafe_view.default, aten.reshape.default)  # elements stay in their order
+TURNS = (aten.t.default, aten.permute.default, aten.transpose.int)
+PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default)
+
+
+def behind(node, targets):
+    """What the node is made of by those operators, each of which takes it as its first argument."""
+    while isinstance(node, torch.fx.Node) and node.op == "call_function" and node.target in targets:
+        node = node.args[0]
+    return node
+
+
+def copied(module):
+    """The module with a graph of its own."""
+    graph = torch.fx.Graph()
+    graph.output(graph.graph_copy(module.graph, {}))
+    return torch.fx.GraphModule(module, graph)
+
+
+def called(graph, target, *args, meta=None, **kwargs):
+    """A new node with its value, and with what else `meta` has."""
+    node = graph.call_function(target, args, kwargs)
+    with torch.no_grad():
+        node.meta = dict(meta or {}) | {"val": target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)}
+    return node
