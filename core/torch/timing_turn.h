@@ -7,6 +7,7 @@
 // each process times by the clock of its own threads. Where no lock can be had, timing goes on without.
 #pragma once
 
+#include <chrono>
 #include <string_view>
 
 #include "core/base/progress.h"
@@ -25,7 +26,17 @@ class TimingTurn {
   bool has_ = false;
 };
 
-/// How long all turns of this process have waited so far, in seconds: no part of a budget of time.
+/// How long all turns of this process have waited so far, in seconds.
 double secondsOfWaiting();
+
+/// Measures time without the waiting for turns, which is no part of a budget.
+class OwnTime {
+ public:
+  double seconds() const;  ///< since it was made
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+  double waitedBefore_ = secondsOfWaiting();
+};
 
 }  // namespace graft

@@ -36,8 +36,6 @@ int capabilityFor(const CodeRequest& request) {
 
 /// Sets the text or the problem.
 void write(GeneratedKernel& kernel, const Graph& group, const CodeRequest& request, int capability, const Job& job) {
-  // C++ is for the processor, whatever the groups are planned for.
-  const bool hasLoopsOfGpu = isOfGpu(request.form) || (request.form == CodeForm::Loops && capability > 0);
   const KernelChoice& choice = kernel.choice;
   const CodeForm form = request.form;
   if (form == CodeForm::Groups) {
@@ -48,7 +46,9 @@ void write(GeneratedKernel& kernel, const Graph& group, const CodeRequest& reque
     kernel.text = choice.source;
     return;
   }
-  Result<loops::Program> program = lower::lower(group, {}, hasLoopsOfGpu ? lower::kGpu : lower::Machine());
+  // C++ is for the processor, whatever the groups are planned for.
+  const bool isForGpu = capability > 0 && form != CodeForm::Cpp;
+  Result<loops::Program> program = lower::lower(group, {}, isForGpu ? lower::kGpu : lower::Machine());
   if (program && !choice.loops.empty()) program = editedLoops(choice.loops, *program);
   if (!program) {
     kernel.problem = program.error().message;

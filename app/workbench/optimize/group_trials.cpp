@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -16,8 +15,6 @@
 
 namespace graft::workbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr size_t mostCollected = size_t{1} << 30;  // bytes of inner values
 
@@ -182,11 +179,7 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
     auto ran = program->collect(inputs, &wanted, mostCollected, true, values, job);
     if (!ran) return ran.error();
   }
-  const auto begin = Clock::now();
-  const double waitedBefore = secondsOfWaiting();
-  const auto spent = [&] {
-    return std::chrono::duration<double>(Clock::now() - begin).count() - (secondsOfWaiting() - waitedBefore);
-  };
+  const OwnTime spent;
   // Half of the time is for building and the first runs, which make code.
   const double each = std::clamp(seconds / 2 / static_cast<double>(calls.size()), 0.03, 0.3);
   out.resize(calls.size());
@@ -215,7 +208,7 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
       row.why = same.why;
       continue;
     }
-    if (spent() > seconds) {
+    if (spent.seconds() > seconds) {
       row.why = "not timed: the time for timing kernels was over";
       continue;
     }

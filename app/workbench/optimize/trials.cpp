@@ -8,14 +8,11 @@
 #include <numeric>
 
 #include "core/formats/export.h"
-#include "core/torch/timing_turn.h"
 #include "matcher/passes/passes.h"
 #include "matcher/search/search.h"
 
 namespace graft::workbench {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 /// Most seconds for timing kernels, and most of the budget.
 constexpr double mostGroupSeconds = 10, groupShare = 0.25;
@@ -80,13 +77,7 @@ Trials::Trials(const Prepared& before, const OptimizeRequest& request, const Sem
       request_(request),
       semantics_(semantics),
       job_(job),
-      options_{request.inputs.device, request.inputs.dtype},
-      begin_(Clock::now()),
-      waitedBefore_(secondsOfWaiting()) {}
-
-double Trials::seconds() const {
-  return std::chrono::duration<double>(Clock::now() - begin_).count() - (secondsOfWaiting() - waitedBefore_);
-}
+      options_{request.inputs.device, request.inputs.dtype} {}
 
 Result<Variant> Trials::build(const Plan& plan) {
   tell("writing " + nameOf(plan));

@@ -9,7 +9,6 @@
 // a difference that they cannot tell.
 #pragma once
 
-#include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "core/base/temporary_folder.h"
 #include "core/torch/bench.h"
+#include "core/torch/timing_turn.h"
 
 namespace graft::workbench {
 
@@ -51,7 +51,7 @@ class Trials {
   /// Keeps references to all.
   Trials(const Prepared& before, const OptimizeRequest&, const Semantics&, const Job&);
 
-  double seconds() const;  ///< since it was made
+  double seconds() const { return time_.seconds(); }  ///< since it was made
   /// Whether this share of the budget is used up.
   bool isOver(double share = 1) const { return seconds() > share * request_.budget; }
   /// Whether this share of the budget is enough to build another variant and to time it beside this one.
@@ -83,8 +83,7 @@ class Trials {
   const Semantics& semantics_;
   const Job& job_;
   RunOptions options_;
-  std::chrono::steady_clock::time_point begin_;
-  double waitedBefore_;  ///< for turns of timing, until it began
+  OwnTime time_;
   double trialSeconds_ = 1;
   KnownGroups knownGroups_;
   double groupSeconds_ = 0;  ///< spent on timing kernels

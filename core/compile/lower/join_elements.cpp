@@ -73,10 +73,9 @@ class ElementJoiner {
       if (!isLarge(l_, theirs.buffer, elements)) continue;
       for (const Load& ours : here) {
         if (ours.buffer != theirs.buffer) continue;
-        const auto values = findRangeValues(l_, theirs.index, ours.index, l_.program.buffer(ours.buffer).sizes);
-        if (!values ||
-            !std::all_of(other.outer.begin(), other.outer.end(), [&](RangeId r) { return values->contains(r); }))
-          continue;
+        const auto values =
+            findRangeValues(l_, theirs.index, ours.index, l_.program.buffer(ours.buffer).sizes, other.outer);
+        if (!values) continue;
         std::vector<Store> moved = other.stores;
         for (Store& s : moved) {
           for (ExprId& e : s.index) e = l_.simplifier.substitute(e, *values);

@@ -119,10 +119,9 @@ class StoreMover {
       if (load.op != Op::Load || !isLarge(l_, load.buffer(), *elements)) continue;
       for (const RowLoad& row : rows) {
         if (row.buffer != load.buffer() || !isRow(nests_[to], row, *elements)) continue;
-        const auto values = findRangeValues(l_, load.operands, row.index, l_.program.buffer(load.buffer()).sizes);
-        if (!values ||
-            !std::all_of(nest.outer.begin(), nest.outer.end(), [&](RangeId r) { return values->contains(r); }))
-          continue;
+        const auto values =
+            findRangeValues(l_, load.operands, row.index, l_.program.buffer(load.buffer()).sizes, nest.outer);
+        if (!values) continue;
         if (auto moved = over(s, *values, nests_[to], row)) return moved;
       }
     }

@@ -66,7 +66,8 @@ bool goesOverAll(Lowering& l, const std::vector<RangeId>& ranges, const Index& i
   return steps.empty() && l.findNumber(l.product(sizes)) == covered;
 }
 
-std::optional<RangeValues> findRangeValues(Lowering& l, const Index& index, const Index& place, const Sizes& sizes) {
+std::optional<RangeValues> findRangeValues(Lowering& l, const Index& index, const Index& place, const Sizes& sizes,
+                                           const std::vector<RangeId>& ranges) {
   if (!countOf(l, sizes)) return {};
   loops::Simplifier& s = l.simplifier;
   Steps steps;
@@ -102,6 +103,7 @@ std::optional<RangeValues> findRangeValues(Lowering& l, const Index& index, cons
   }
   for (size_t k = 0; k < index.size(); ++k)
     if (s.substitute(index[k], out) != place[k]) return {};
+  if (!std::all_of(ranges.begin(), ranges.end(), [&](RangeId r) { return out.contains(r); })) return {};
   return out;
 }
 

@@ -17,9 +17,11 @@ namespace graft::lower {
 bool goesOverAll(Lowering&, const std::vector<RangeId>& ranges, const Index&, const Sizes&);
 
 /// The values of the ranges in `index` with which it is the index `place` of a tensor of those sizes; nothing where
-/// they cannot be told. A range that was flattened of two (i // 12, i % 12) is put together again.
+/// they cannot be told, or where one of `ranges` is not among them. A range that was flattened of two (i // 12, i % 12)
+/// is put together again.
 using RangeValues = std::unordered_map<RangeId, ExprId>;
-std::optional<RangeValues> findRangeValues(Lowering&, const Index& index, const Index& place, const Sizes&);
+std::optional<RangeValues> findRangeValues(Lowering&, const Index& index, const Index& place, const Sizes&,
+                                           const std::vector<RangeId>& ranges);
 
 /// The range along which an index steps by ones.
 std::optional<RangeId> findRangeOfOnes(const Lowering&, ExprId index);

@@ -62,4 +62,8 @@ TimingTurn::~TimingTurn() {
 
 double secondsOfWaiting() { return static_cast<double>(waitedNanoseconds.load()) * 1e-9; }
 
+double OwnTime::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - begin_).count() - (secondsOfWaiting() - waitedBefore_);
+}
+
 }  // namespace graft

@@ -80,6 +80,16 @@ std::string cudaIdentity(ReduceKind kind, DType dtype) {
   }
 }
 
+std::string cudaAccumulator(ReduceKind kind, DType dtype) {
+  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
+  return isPlace ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
+}
+
+std::string cudaStart(ReduceKind kind, DType dtype) {
+  const std::string type = cudaAccumulator(kind, dtype), identity = cudaIdentity(kind, dtype);
+  return type == cudaType(dtype) ? identity : type + "{" + identity + ", 0}";
+}
+
 std::string cudaCombination(ReduceKind kind) {
   switch (kind) {
     case ReduceKind::Sum:

@@ -19,6 +19,10 @@ std::string cudaNumber(int64_t, DType, bool isNarrow = false);
 std::string cudaIdentity(loops::ReduceKind, DType);
 /// The struct whose `of` combines two.
 std::string cudaCombination(loops::ReduceKind);
+/// The type of what a Reduce keeps of elements of that dtype: of places the best element, too.
+std::string cudaAccumulator(loops::ReduceKind, DType);
+/// What it keeps of nothing.
+std::string cudaStart(loops::ReduceKind, DType);
 /// An operation of one or two operands of that dtype, without loads, casts, choices and checks.
 std::string cudaOperation(loops::Op, DType, const std::string& a, const std::string& b);
 /// The functions that the code calls, in C++ on top of cudaMachinePrelude().

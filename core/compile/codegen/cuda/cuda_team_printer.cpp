@@ -38,9 +38,7 @@ void CudaPrinter::reducePass(const std::vector<ExprId>& together, const std::vec
   for (const ExprId id : together) {
     const Expr e = program_.expressions[id];
     const DType dtype = program_.expressions[e.operands[0]].dtype;
-    const std::string type = isPlace(e) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
-    const std::string identity = cudaIdentity(e.reduce, dtype);
-    const std::string start = isPlace(e) ? type + "{" + identity + ", 0}" : identity;
+    const std::string type = cudaAccumulator(e.reduce, dtype), start = cudaStart(e.reduce, dtype);
     const Part& part = parts.emplace_back(Part{id, e, type, newName("part")});
     if (p.vector > 1) line(fmt::format("{} {}[{}];", type, part.name, p.vector));
     line(p.vector > 1 ? fmt::format("fill<{}>({}, {});", p.vector, part.name, start)

@@ -316,12 +316,6 @@ std::string CudaPrinter::ownElement(const std::string& name, DType dtype) {
 
 namespace {
 
-/// What a Reduce keeps: of places the best element, too.
-std::string accumulatorType(loops::ReduceKind kind, DType dtype) {
-  const bool isPlace = kind == loops::ReduceKind::ArgMinimum || kind == loops::ReduceKind::ArgMaximum;
-  return isPlace ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
-}
-
 /// How elements are combined that come one after another: of equal ones the first one stays.
 std::string combinationInOrder(loops::ReduceKind kind) {
   if (kind == loops::ReduceKind::ArgMaximum) return "first_greatest_of";
@@ -336,10 +330,9 @@ std::string CudaPrinter::serialReduce(ExprId id) {
   std::string name;
   at(std::min(scopes_.size() - 1, scopeOf(id)), [&] {
     const DType dtype = program_.expressions[e.operands[0]].dtype;
-    const std::string type = accumulatorType(e.reduce, dtype);
+    const std::string type = cudaAccumulator(e.reduce, dtype);
     name = newName(std::string(loops::reduceName(e.reduce)));
-    const std::string identity = cudaIdentity(e.reduce, dtype);
-    line(fmt::format("{} {} = {};", type, name, isPlace(e) ? "{" + identity + ", 0}" : identity));
+    line(fmt::format("{} {} = {};", type, name, cudaStart(e.reduce, dtype)));
     int64_t count = 1;
     for (const RangeId r : e.ranges) count *= *program_.expressions.findInteger(program_.range(r).extent);
     if (count > 0) {
@@ -386,13 +379,12 @@ bool CudaPrinter::isReducedInLanes(ExprId id) {
 std::string CudaPrinter::laneReduce(ExprId id) {
   const Expr e = program_.expressions[id];
   const DType dtype = program_.expressions[e.operands[0]].dtype;
-  const std::string type = accumulatorType(e.reduce, dtype), name = newName(std::string(loops::reduceName(e.reduce)));
+  const std::string type = cudaAccumulator(e.reduce, dtype), name = newName(std::string(loops::reduceName(e.reduce)));
   const size_t chunk = chunk_, lane = lane_, local = localScope_;
   std::string place = "0";
   at(chunk, [&] {
     line(fmt::format("{} {}[{}];", type, name, pass_.vector));
-    const std::string identity = cudaIdentity(e.reduce, dtype);
-    line(fmt::format("fill<{}>({}, {});", pass_.vector, name, isPlace(e) ? type + "{" + identity + ", 0}" : identity));
+    line(fmt::format("fill<{}>({}, {});", pass_.vector, name, cudaStart(e.reduce, dtype)));
     for (const RangeId r : e.ranges) {
       const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
       const std::string range = newName("r");
