@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <utility>
 
 #include "app/console/interrupt.h"
@@ -30,6 +32,46 @@ std::string shortened(std::string_view s, size_t most) {
   for (size_t columns = 0; end < s.size(); ++end)
     if ((static_cast<unsigned char>(s[end]) & 0xC0) != 0x80 && ++columns >= most) break;
   return std::string(s.substr(0, end)) + "…";
+}
+
+/// Columns of a table that stand beside each other, and how wide each is there.
+struct Part {
+  std::vector<size_t> columns, widths;
+  size_t width() const { return std::accumulate(widths.begin(), widths.end(), 2 * widths.size()) - 2; }
+};
+
+/// As few parts as fit into `most` columns of the screen. Each begins with the first column of the table, which says
+/// what a row is of. A column that does not even fit so is shortened, and the last one before a part begins for it.
+std::vector<Part> parts(std::vector<size_t> widths, size_t most) {
+  constexpr size_t least = 12;  // of a column that is shortened
+  std::vector<Part> out{{{0}, {widths[0]}}};
+  for (size_t i = 1; i < widths.size(); ++i) {
+    const size_t needed = i + 1 < widths.size() ? widths[i] : std::min(least, widths[i]);
+    if (out.back().columns.size() > 1 && out.back().width() + 2 + needed > most) out.push_back({{0}, {widths[0]}});
+    out.back().columns.push_back(i);
+    out.back().widths.push_back(widths[i]);
+  }
+  for (Part& part : out)
+    for (size_t& w : {std::ref(part.widths.back()), std::ref(part.widths.front())})
+      if (const size_t all = part.width(); all > most) w = std::min(w, std::max(least, most - std::min(most, all - w)));
+  return out;
+}
+
+std::string partText(const std::vector<std::vector<std::string>>& rows, const Part& part) {
+  std::string out;
+  for (size_t k = 0; k < rows.size(); ++k) {
+    std::string line;
+    for (size_t i = 0; i < part.columns.size() && part.columns[i] < rows[k].size(); ++i) {
+      const std::string cell = shortened(rows[k][part.columns[i]], part.widths[i]);
+      line += cell + std::string(part.widths[i] - width(cell) + 2, ' ');
+    }
+    while (!line.empty() && line.back() == ' ') line.pop_back();
+    out += line + "\n";
+    if (k > 0) continue;
+    for (size_t i = 0; i < part.widths.size(); ++i) out += (i ? "  " : "") + std::string(part.widths[i], '-');
+    out += "\n";
+  }
+  return out;
 }
 
 size_t columnsOf(int file) {
@@ -133,24 +175,8 @@ std::string table(const std::vector<std::vector<std::string>>& rows, size_t most
   std::vector<size_t> widths(rows[0].size(), 0);
   for (const auto& r : rows)
     for (size_t i = 0; i < r.size() && i < widths.size(); ++i) widths[i] = std::max(widths[i], width(r[i]));
-  size_t before = 0;
-  for (size_t i = 0; i + 1 < widths.size(); ++i) before += widths[i] + 2;
-  constexpr size_t leastOfLast = 12;
-  if (most != std::string::npos && before + widths.back() > most)
-    widths.back() = std::min(widths.back(), std::max(leastOfLast, most > before ? most - before : 0));
   std::string out;
-  for (size_t k = 0; k < rows.size(); ++k) {
-    std::string line;
-    for (size_t i = 0; i < rows[k].size(); ++i) {
-      line += i + 1 == widths.size() ? shortened(rows[k][i], widths[i]) : rows[k][i];
-      if (i + 1 < rows[k].size()) line += std::string(widths[i] - width(rows[k][i]) + 2, ' ');
-    }
-    while (!line.empty() && line.back() == ' ') line.pop_back();
-    out += line + "\n";
-    if (k > 0) continue;
-    for (size_t i = 0; i < widths.size(); ++i) out += (i ? "  " : "") + std::string(widths[i], '-');
-    out += "\n";
-  }
+  for (const Part& part : parts(std::move(widths), most)) out += (out.empty() ? "" : "\n") + partText(rows, part);
   return out;
 }
 

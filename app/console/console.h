@@ -50,7 +50,8 @@ std::string bytesText(size_t n);
 /// The columns of the terminal that stdout is; without limit where it is none.
 size_t terminalWidth();
 /// Columns padded to the widest cell, two spaces apart; the first row is underlined as a heading. Where the table is
-/// wider than `most` columns, the cells of its last column end in "…".
+/// wider than `most` columns, the cells of its last column end in "…"; where that is not enough, columns go into
+/// further tables below it, each with the first column.
 std::string table(const std::vector<std::vector<std::string>>& rows, size_t most = terminalWidth());
 /// "matching 40 %", as wide as `most` columns allow. Never more than 100 %; a total of 0 is not known.
 std::string progressText(std::string_view what, size_t done, size_t total, size_t most);

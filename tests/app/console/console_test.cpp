@@ -22,3 +22,17 @@ TEST_CASE("A table ends its last column where the terminal ends") {
   CHECK(table(rows, 5) == "rule   where\n-----  ------------\nSwish  layers.0.ml…\n");
   CHECK(table({{"é", "ü"}, {"ééé", "üüüüüüüüüüüüüü"}}, 17) == "é    ü\n---  ------------\nééé  üüüüüüüüüüü…\n");
 }
+
+TEST_CASE("Columns that the terminal has no room for go into a table below, beside the first column") {
+  const std::vector<std::vector<std::string>> rows{{"model", "result", "speed", "why"},
+                                                   {"a.pt", "failed", "1.25x", "it is no model that Graft knows"}};
+  CHECK(table(rows, 40) ==
+        "model  result  speed  why\n-----  ------  -----  ------------------\na.pt   failed  1.25x  it is no model "
+        "th…\n");
+  CHECK(table(rows, 30) ==
+        "model  result  speed\n-----  ------  -----\na.pt   failed  1.25x\n\n"
+        "model  why\n-----  -----------------------\na.pt   it is no model that Gr…\n");
+  CHECK(table({{"path", "count", "more"}, {"a.very.long.path.of.a.module", "12", "345678"}}, 20) ==
+        "path           count\n-------------  -----\na.very.long.…  12\n\n"
+        "path          more\n------------  ------\na.very.long…  345678\n");
+}
