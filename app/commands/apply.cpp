@@ -14,7 +14,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/apply.h"
 #include "core/base/atomic_file.h"
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 #include "core/base/words.h"
 #include "core/formats/model.h"
 

@@ -12,7 +12,7 @@
 #include "app/workbench/compile/generated_code.h"
 #include "app/workbench/compile/measured_kernels.h"
 #include "core/base/atomic_file.h"
-#include "core/base/percent.h"
+#include "core/base/numbers/percent.h"
 #include "core/base/words.h"
 #include "core/text/python_code.h"
 #include "core/torch/literal.h"

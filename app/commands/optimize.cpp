@@ -12,7 +12,7 @@
 #include "app/json/documents_json.h"
 #include "app/workbench/optimize/optimize.h"
 #include "core/base/atomic_file.h"
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 #include "core/base/words.h"
 
 namespace graft::cli {

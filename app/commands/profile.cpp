@@ -11,7 +11,7 @@
 #include "app/workbench/profile.h"
 #include "core/base/atomic_file.h"
 #include "core/base/demangle.h"
-#include "core/base/percent.h"
+#include "core/base/numbers/percent.h"
 
 namespace graft::cli {
 namespace {

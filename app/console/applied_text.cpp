@@ -116,8 +116,10 @@ void tellVerified(const ApplyReport& r, const Console& console) {
   for (const std::string& why : r.verification->notVerified) console.warn("not verified as a whole: " + why);
   if (r.verification->isEmpty()) return;
   console.print(r.verification->passed
-                    ? fmt::format("differences on the {} inputs (fp64 reference), and on {} further sets of inputs:",
-                                  r.randomInputs.empty() ? "given" : "random", r.verification->inputSets - 1)
+                    ? fmt::format("differences on the {} inputs (fp64 reference), and on {} of inputs{}:",
+                                  r.randomInputs.empty() ? "given" : "random",
+                                  counted(r.verification->inputSets - 1, "further set"),
+                                  r.verification->isOutOfTime ? ", as many as there was time for" : "")
                     : fmt::format("differences where set {} of inputs {} (fp64 reference):", r.verification->inputSets,
                                   r.changedOnPurpose.empty() ? "failed" : "differs"));
   console.print(differencesTable(r.verification->outputs, !r.changedOnPurpose.empty()));

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "app/console/console.h"
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 
 namespace graft::cli {
 

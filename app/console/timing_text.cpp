@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <thread>
 
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 #include "core/base/words.h"
 
 namespace graft::cli {

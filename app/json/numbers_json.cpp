@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "app/json/list_json.h"
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 #include "core/json/finite.h"
 
 namespace graft {
@@ -58,6 +58,7 @@ json toJson(const LayerDifference& l) { return layerJson(l.difference, l.origina
 json toJson(const Verification& v) {
   if (v.isEmpty()) return {{"passed", nullptr}, {"skipped", true}, {"notVerified", v.notVerified}};
   json out{{"passed", v.passed}, {"inputSets", v.inputSets}, {"outputs", listJson(v.outputs)}, {"why", v.why}};
+  if (v.isOutOfTime) out["outOfTime"] = true;
   if (!v.notVerified.empty()) out["notVerified"] = v.notVerified;
   return out;
 }

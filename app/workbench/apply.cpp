@@ -101,7 +101,7 @@ Result<Rewritten> rewrite(Graph graph, const RuleFile& file, const RewriteReques
   out.label = out.isRecipe ? request.recipe->name : request.rule;
   const VerifyOn& on = request.verify;
   std::unique_ptr<RewriteCheck> check;
-  if (on.inputs) check = makeRewriteCheck(*on.inputs, job, on.failingInputs, on.sizesAreOpen);
+  if (on.inputs) check = makeRewriteCheck(*on.inputs, job, on.failingInputs, on.sizesAreOpen, on.furtherSeconds);
   if (request.selection) request.selection->ask(check.get());
   const RewriteOptions options{request.selection ? request.selection : check.get(), request.strict};
   const auto start = std::chrono::steady_clock::now();
@@ -196,8 +196,9 @@ Status recordTypes(Prepared& prepared, ApplyReport& report, const Semantics& sem
   return done();
 }
 
-Status verifyWhole(const Prepared& before, const Graph& rewritten, ApplyReport& report, const Job& job) {
-  auto verification = verifyRewrite(before.model.graph, rewritten, *before.inputs, job);
+Status verifyWhole(const Prepared& before, const Graph& rewritten, ApplyReport& report, const Job& job,
+                   const FurtherInputs& further) {
+  auto verification = verifyRewrite(before.model.graph, rewritten, *before.inputs, job, further);
   if (!verification) return verification.error();
   report.verification = std::move(*verification);
   report.refusal.reset();

@@ -31,6 +31,7 @@ struct VerifyOn {
   std::string obstacle = {};             ///< why there are none
   bool sizesAreOpen = false;             ///< the model's file does not say which sizes may differ (declaresSizes)
   std::string failingInputs = {};        ///< a folder for the inputs that broke a rewrite; "": they are not written
+  double furtherSeconds = 20;            ///< makeRewriteCheck's
 };
 
 struct RewriteRequest {
@@ -130,7 +131,7 @@ Result<Prepared> prepare(const OpenRequest&, const InputRequest&, Needs, ApplyRe
 /// decided.
 Status recordTypes(Prepared&, ApplyReport&, const Semantics&);
 /// Compares the whole rewritten model, and sets the report's refusal where that fails.
-Status verifyWhole(const Prepared&, const Graph& rewritten, ApplyReport&, const Job& = {});
+Status verifyWhole(const Prepared&, const Graph& rewritten, ApplyReport&, const Job& = {}, const FurtherInputs& = {});
 
 /// How far the work has come: the report holds what this stage and those before it found.
 enum class ApplyStage {

@@ -73,18 +73,22 @@ struct ProgramWatch {
   double readySeconds = 0;  ///< from planning's end to the first fast run: tuning, capturing
 };
 Result<ProgramWatch> stopwatch(const Program&, const TensorSet& inputs, const Job& = {});
-/// Measures all in turn, round after round and every second round in reverse, for about `seconds` (at least 5 rounds).
-/// The caller warms up.
-Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>&, double seconds, const Job& = {});
+/// So many pairs tell a difference from chance. Fewer tell one that is large.
+constexpr int usualPairs = 5;
+/// Measures all in turn, round after round and every second round in reverse, for about `seconds` (at least `fewest`
+/// rounds). The caller warms up.
+Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>&, double seconds, const Job& = {},
+                                        int fewest = usualPairs);
 /// The median of a_i / b_i: above 1, b is faster.
 double medianRatio(const Timing& a, const Timing& b);
 /// Two of them as a pair, without a protocol.
-Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& = {});
+Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& = {},
+                                    int fewest = usualPairs);
 
-/// Runs both alternately, after warm-up, for about `seconds` (at least 5 pairs). Runs that take seconds each are warmed
-/// up by one pair. `where` begins the protocol: device, threads.
+/// Runs both alternately, after warm-up, for about `seconds` (at least `fewest` pairs). Runs that take seconds each are
+/// warmed up by one pair. `where` begins the protocol: device, threads.
 Result<PairedTiming> timePaired(const Runnable& a, const Runnable& b, double seconds, const Job& = {},
-                                const std::string& where = "");
+                                const std::string& where = "", int fewest = usualPairs);
 /// On a GPU captured graphs are replayed and timed there, with a warm L2 cache for 7/10 of the time and a flushed one
 /// for the rest; the protocol says when one cannot be captured. Runs both on the same inputs, alternately, after
 /// warm-up, for about `seconds` (at least 5 pairs).

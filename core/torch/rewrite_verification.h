@@ -25,7 +25,8 @@ namespace graft {
 /// `sizesAreOpen`: the model's file says nothing of sizes (declaresSizes), so the graph's are those of one example.
 /// Then the model is run on inputs of other sizes too. What it accepts is tried on the rewrite: one that computes
 /// something else there fails; one that refuses them stands for the example's sizes alone, which `why` tells.
+/// `furtherSeconds`: after so many, all places together, no further inputs are tried on any; `why` tells that.
 std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& = {}, std::string failingInputs = {},
-                                               bool sizesAreOpen = false);
+                                               bool sizesAreOpen = false, double furtherSeconds = 20);
 
 }  // namespace graft

@@ -18,17 +18,24 @@ struct Verification {
   size_t inputSets = 0;             ///< how many sets of inputs were tried, the given one first
   std::vector<Difference> outputs;  ///< on the given inputs; where a later set failed, on that set
   std::string why;                  ///< the first failure: which inputs, which output, how far off
+  bool isOutOfTime = false;         ///< it passed, and further sets of inputs were left out for want of time
   /// What was compared in part or not at all, because this machine does not have an operator: a sentence each.
   std::vector<std::string> notVerified;
   /// Nothing could be compared.
   bool isEmpty() const { return passed && outputs.empty() && !notVerified.empty(); }
 };
 
+/// How long a verification tries inputs beyond the given ones.
+struct FurtherInputs {
+  double seconds = 20;  ///< from its begin: none is tried that would take longer, as far as the last ones tell
+  bool oneAtLeast = true;
+};
+
 /// An error says that a graph cannot run. Numbers that differ are no error: the verification has not passed. Where an
 /// operator is missing, the parts around it are compared: what it reads, and what is computed from made-up outputs of
 /// it.
 Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
-                                   const Job& = {});
+                                   const Job& = {}, const FurtherInputs& = {});
 
 /// How far two corresponding values inside the graphs are apart.
 struct LayerDifference {

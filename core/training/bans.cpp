@@ -55,8 +55,14 @@ std::string ownReason(const JointGraph& joint, const Node& n, Looseness loosenes
   return "";
 }
 
+bool isSmallBeside(const JointGraph& joint, ValueId v, NodeId user) {
+  size_t made = 0;
+  for (ValueId o : joint.graph().node(user).outputs) made += joint.bytes(o);
+  return joint.bytes(v) * 4 < made;
+}
+
 /// A value that is used both by what it can be fused with and by nodes behind a kernel of its own: what comes behind
-/// that kernel is not computed again, because one kernel could not hold both.
+/// that kernel is not computed again, because one kernel could not hold both. A small value may wait for both.
 void banUsesFarApart(const JointGraph& joint, Bans& bans) {
   const Graph& g = joint.graph();
   const auto required = [&](NodeId n) { return joint.isRequired(n) && joint.isForward(n); };
@@ -89,7 +95,7 @@ void banUsesFarApart(const JointGraph& joint, Bans& bans) {
     for (ValueId v : g.node(id).outputs)
       for (NodeId user : g.value(v).users)
         if (required(user) && joint.place(user) > unfusible && runsInside(joint, id, user) && !bans.has(user) &&
-            joint.recomputing(user) != Recomputing::Free)
+            joint.recomputing(user) != Recomputing::Free && !isSmallBeside(joint, v, user))
           bans.reasons[user.index] = "it lies far behind another use of its operand";
   }
 }

@@ -41,6 +41,29 @@ struct GemmArgs {
   bool pdl = true;
 };
 
+// dropout.cu: out[count, 2] = of each draw the seed, and its first block of Philox. While a CUDA graph is captured,
+// seed and offset lie in memory of PyTorch's generator, and `offset` comes on top.
+constexpr int kMaxRandomStates = 64;
+struct RandomStatesArgs {
+  int64_t* out = nullptr;
+  const int64_t *seedAt = nullptr, *offsetAt = nullptr;
+  uint64_t seed = 0, offset = 0;
+  int64_t blocksBefore[kMaxRandomStates] = {};
+  int count = 0;
+  bool isCaptured = false;
+};
+cudaError_t launchRandomStates(const RandomStatesArgs& a, cudaStream_t stream);
+
+// dropout.cu: out[e] = whether element e is kept, as PyTorch's dropout draws it with `threads` threads that take
+// `vector` elements each. `state`: a row of the above.
+struct DropoutMaskArgs {
+  const int64_t* state = nullptr;
+  bool* out = nullptr;
+  int64_t count = 0, vector = 4, threads = 1;
+  float kept = 1;
+};
+cudaError_t launchDropoutMask(const DropoutMaskArgs& a, cudaStream_t stream);
+
 // copy.cu: copies up to kMaxCopies blocks of memory in one kernel. Source and target are the same or do not overlap.
 constexpr int kMaxCopies = 16;
 struct CopyArgs {

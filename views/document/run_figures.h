@@ -6,7 +6,7 @@
 #include <QString>
 #include <cmath>
 
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 #include "views/document/json_fields.h"
 
 namespace graft {

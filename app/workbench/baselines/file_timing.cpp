@@ -38,9 +38,12 @@ Result<AgainstOriginal> timeTorchScript(const Request& r, const Job& job) {
   auto file = loadedTorchScript(r.written, r.inputs, r.options);
   if (!file) return timeGraphs(r, file.error().message, job);
   if (Status ran = (*file)(); !ran) return timeGraphs(r, ran.error().message, job);
-  auto original = runOfOriginal(r.original, r.originalGraph, r.inputs, r.options, job);
+  auto original = r.originalRun ? Result<NamedRun>(*r.originalRun)
+                                : runOfOriginal(r.original, r.originalGraph, r.inputs, r.options, job);
   if (!original) return original.error();
-  auto t = timePaired(original->run, *file, r.seconds, job, whereOf(r.options));
+  constexpr int few = 3;
+  const bool isSlow = r.mostSeconds > 0 && leastSeconds(original->run, *file) > r.mostSeconds;
+  auto t = timePaired(original->run, *file, r.seconds, job, whereOf(r.options), isSlow ? few : usualPairs);
   if (!t) return t.error();
   return AgainstOriginal{std::move(*t), std::move(original->name), "written file (TorchScript)", {}};
 }

@@ -19,6 +19,8 @@ struct AgainstOriginal {
   std::string notTimed;   ///< why the written file itself was not timed, and its graph was instead; "": it was
 };
 
+struct NamedRun;
+
 struct FileTimingRequest {
   const Model& original;       ///< its file
   const Graph& originalGraph;  ///< what was read from it, in the dtype of the run
@@ -27,6 +29,9 @@ struct FileTimingRequest {
   const TensorSet& inputs;
   RunOptions options;
   double seconds = 3;
+  const NamedRun* originalRun = nullptr;  ///< runOfOriginal of the same, where there is one already
+  /// Three pairs are timed where the usual five would take longer than this; 0: five always.
+  double mostSeconds = 0;
 };
 
 /// The original as PyTorch runs it, and what it is, in words. On the CPU frozen TorchScript: its own file where PyTorch

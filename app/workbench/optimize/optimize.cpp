@@ -27,10 +27,16 @@ bool isAnySlow(const OptimizeReport& report) {
   return std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
 }
 
+/// For further inputs of the rewrites, for those of the whole, and for leaving out rules, each.
+double furtherSeconds(const OptimizeRequest& request) {
+  return std::min(request.budget / 2, VerifyOn().furtherSeconds);
+}
+
 /// The plan once more, each rewrite verified on its own.
 Result<PlanRun> rewriteVerified(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
                                 ApplyReport& result, const Semantics& semantics, const Job& job) {
-  const VerifyOn on{before.inputs, !request.inputs.isGiven(), "", !before.model.format->declaresSizes, ""};
+  const VerifyOn on{before.inputs,          !request.inputs.isGiven(), "", !before.model.format->declaresSizes, "",
+                    furtherSeconds(request)};
   auto run = runPlan(before.model.graph, plan, {on, request.keepSubSteps, {}}, semantics, job);
   if (job.cancelled()) return stoppedTrying();
   if (!run) return run.error();
@@ -63,14 +69,15 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
   if (job.cancelled()) return stoppedTrying();
   if (!groups) return groups.error();
   report.groups = std::move(*groups);
-  if (Status s = verifyWhole(before, graph, report.result, job); !s) return s.error();
+  const FurtherInputs further{furtherSeconds(request), false};
+  if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
   if (report.result.refusal && isAnySlow(report)) {
     graph = std::move(all);
     for (TriedGroup& t : report.groups) {
       if (!t.isKept) t.why += ", and kept: with its operators the whole model computes something else";
       t.isKept = true;
     }
-    if (Status s = verifyWhole(before, graph, report.result, job); !s) return s.error();
+    if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
   }
   if (Status s = run->finish(slowCalls(report), semantics); !s) return s.error();
   report.result.steps = run->made.steps;
@@ -78,8 +85,6 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
   report.result.unchanged = rewroteNothing(report.result.steps);
   return run;
 }
-
-constexpr double enoughWithoutRules = 20;  // seconds
 
 /// Where the whole fails though each rewrite passes: the first rule without which it passes is left out. Rules that are
 /// not reached in time are not tried.
@@ -90,7 +95,7 @@ Result<std::optional<PlanRun>> withoutOneRule(const Prepared& before, const Opti
   const double start = trials.seconds();
   for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
     if (!row->isKept) continue;
-    if (trials.seconds() > start + enoughWithoutRules) break;
+    if (trials.seconds() > start + furtherSeconds(request)) break;
     Plan fewer = withoutRule(plan, row->recipe, row->rule);
     auto run = rewriteTimed(before, request, fewer, trials, report, semantics, job);
     if (!run) return run.error();
@@ -119,11 +124,15 @@ ApplyReport asItWas(ApplyReport of) {
 struct Finisher {
   const OptimizeRequest& request;
   const Prepared& prepared;
+  const NamedRun& original;
   Trials& trials;
   OptimizeReport& report;
   const Semantics& semantics;
   std::function<void(OptimizeStage)> reached;
   const Job& job;
+
+  /// Whether there is time for a second attempt.
+  bool goesOn() const { return trials.seconds() < 2 * request.budget; }
 
   /// Verifies the plan, writes the file, times it beside the original, and publishes it. Why nothing was written; "":
   /// it was. `mayBeAsFast`: the file need not be faster than the original.
@@ -146,12 +155,12 @@ struct Finisher {
     auto staged =
         StagedModel::write(run->made.graph, request.output, *prepared.inputs, prepared.sizes, request.capture);
     if (!staged) return staged.error();
-    FileTimingRequest how{prepared.model,   prepared.model.graph, run->made.graph, staged->path(),
-                          *prepared.inputs, trials.options(),     request.seconds};
+    FileTimingRequest how{prepared.model,   prepared.model.graph, run->made.graph, staged->path(), *prepared.inputs,
+                          trials.options(), request.seconds,      &original,       request.budget};
     auto speed = timeFile(how);
     // A second, longer look where the first one says neither, and twice the time gives more pairs.
     const auto secondsOf = [](const PairedTiming& t) { return t.repetitions * (t.a.medianMs + t.b.medianMs) / 1000; };
-    if (speed && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
+    if (speed && goesOn() && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
         secondsOf(report.result.timing->times) < 2 * how.seconds) {
       how.seconds *= 2;
       speed = timeFile(how);
@@ -312,13 +321,16 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   reached(OptimizeStage::Rules);
   const Plan plan = current.plan;
   current.run = {};  // its memory is the final model's
-  Finisher finisher{request, *prepared, trials, report, semantics, reached, job};
+  Finisher finisher{request, *prepared, *original, trials, report, semantics, reached, job};
   auto why = finisher.write(plan, false);
   if (!why) return why.error();
   if (why->empty()) return report;
   const auto folded =
       std::find_if(fits.begin(), fits.end(), [](const RecipeFit& f) { return f.recipe->name == frozenRecipe; });
   if (folded == fits.end() || (plan.size() == 1 && plan.front().recipe == folded->recipe)) return nothing(*why);
+  if (!finisher.goesOn())
+    return nothing(
+        fmt::format("{}, and {} was not tried in its place: the time was over (--budget)", *why, frozenRecipe));
   for (TriedRecipe& r : report.recipes) {
     if (r.isKept) r.why = *why;
     r.isKept = false;

@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "app/workbench/apply.h"
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 
 namespace graft::workbench {
 
@@ -27,9 +27,11 @@ struct OptimizeRequest {
   InputRequest inputs;
   /// What is made faster, in place of the file's graph: the file then holds that graph.
   const Graph* graph = nullptr;
-  std::string output;           ///< where the faster model goes
-  double seconds = 3;           ///< how long to time the result beside the original
-  double budget = 60;           ///< seconds for all trials; what is left untried then stays as the recipe has it
+  std::string output;  ///< where the faster model goes
+  double seconds = 3;  ///< how long to time the result beside the original
+  /// Seconds for all trials; what is left untried then stays as the recipe has it. Half of it, or 20 seconds, is for
+  /// further inputs of the rewrites and of the whole, each. No second attempt begins after twice the budget.
+  double budget = 60;
   bool capture = true;          ///< ApplyRequest::capture
   bool allowUnchanged = false;  ///< ApplyRequest::allowUnchanged
   bool keepSubSteps = false;    ///< of what is kept, for History

@@ -54,7 +54,7 @@ Result<PlanRun> runPlan(Graph graph, const Plan& plan, const PlanRunRequest& req
   size_t nodes = 0;  // of the states
   const VerifyOn& on = request.verify;
   std::unique_ptr<RewriteCheck> check;
-  if (on.inputs) check = makeRewriteCheck(*on.inputs, job, on.failingInputs, on.sizesAreOpen);
+  if (on.inputs) check = makeRewriteCheck(*on.inputs, job, on.failingInputs, on.sizesAreOpen, on.furtherSeconds);
   const auto start = std::chrono::steady_clock::now();
   const auto keep = [&](const StepRun& step, const Graph& now) {
     if (!step.records.empty()) nodes += now.nodeCount();

@@ -57,6 +57,8 @@ double weight(const Expr& e) {
     case Op::Atan2:
     case Op::Hypot:
       return 100;
+    case Op::Uniform:
+      return 80;
     case Op::FloorDivide:
     case Op::TruncateDivide:
     case Op::Remainder:
@@ -68,9 +70,7 @@ double weight(const Expr& e) {
 
 }  // namespace
 
-bool isPlace(const Expr& e) {
-  return e.reduce == loops::ReduceKind::ArgMinimum || e.reduce == loops::ReduceKind::ArgMaximum;
-}
+bool isPlace(const Expr& e) { return loops::isPlace(e.reduce); }
 
 bool Dependence::depends(RangeId r) const { return std::binary_search(ranges.begin(), ranges.end(), r); }
 

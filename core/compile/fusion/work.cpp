@@ -18,6 +18,8 @@ using loops::ExprId;
 using loops::Op;
 using loops::RangeId;
 
+constexpr double kDrawing = 20;  ///< of a random number, where neighbours share what they are drawn from
+
 bool isFloat(DType d) { return d == DType::Float32 || d == DType::Float64; }
 
 bool isArithmetic(const Expr& e) {
@@ -84,6 +86,7 @@ class Counter {
     if (!counted_.insert(id.index).second) return 0;
     const Expr& e = p_.expressions[id];
     double sum = isArithmetic(e) ? trips(dependsOn(id)) : 0;
+    if (e.op == Op::Uniform) sum *= kDrawing;
     if (e.op == Op::Reduce && isFloat(p_.expressions[e.operands.front()].dtype)) {
       Ranges all = dependsOn(id);
       all.insert(all.end(), e.ranges.begin(), e.ranges.end());

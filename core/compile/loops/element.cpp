@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/base/numbers/philox.h"
 #include "core/compile/loops/half.h"
 
 namespace graft::loops {
@@ -342,6 +343,12 @@ Element computeBinary(Op op, DType dtype, Element a, Element b) {
   return Element::of(wrapped(binaryInteger(op, dtype, a.integer, b.integer), dtype));
 }
 
+Element computeUniform(Element seed, Element subsequence, Element block, Element number) {
+  const auto bits = [](Element e) { return static_cast<uint64_t>(e.integer); };
+  return Element::of(static_cast<double>(
+      philoxUniform(bits(seed), bits(subsequence), bits(block), static_cast<unsigned>(bits(number) % 4))));
+}
+
 Accumulator::Accumulator(ReduceKind kind, DType dtype) : kind_(kind), dtype_(dtype) {
   const bool isFloating = isFloatingPoint(dtype);
   const double infinity = std::numeric_limits<double>::infinity();
@@ -418,7 +425,7 @@ void Accumulator::add(Element e) {
 }
 
 Element Accumulator::result() const {
-  if (kind_ == ReduceKind::ArgMinimum || kind_ == ReduceKind::ArgMaximum) return Element::of(place_);
+  if (isPlace(kind_)) return Element::of(place_);
   if (kind_ == ReduceKind::Sum && isFloatingPoint(dtype_)) return Element::of(rounded(value_.floating, dtype_));
   return value_;
 }

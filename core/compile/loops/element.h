@@ -37,6 +37,7 @@ Element castElement(Element, DType from, DType to);
 Element computeUnary(Op, DType, Element);
 /// `dtype`: of the operands.
 Element computeBinary(Op, DType dtype, Element, Element);
+Element computeUniform(Element seed, Element subsequence, Element block, Element number);
 
 /// Combines elements one after another: reductions and scans.
 class Accumulator {

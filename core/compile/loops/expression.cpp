@@ -44,7 +44,7 @@ constexpr OpFacts kOps[] = {
     {"not_equal", 2},     {"less", 2},
     {"less_equal", 2},    {"select", 3},
     {"checked_index", 2}, {"checked_divisor", 1},
-    {"reduce", 1},
+    {"uniform", 4},       {"reduce", 1},
 };
 static_assert(std::size(kOps) == static_cast<size_t>(Op::Reduce) + 1);
 
@@ -57,6 +57,7 @@ std::string_view opName(Op op) { return kOps[static_cast<size_t>(op)].name; }
 std::string_view reduceName(ReduceKind kind) { return kReduces[static_cast<size_t>(kind)]; }
 size_t operandCount(Op op) { return kOps[static_cast<size_t>(op)].operands; }
 bool isComparison(Op op) { return op >= Op::Equal && op <= Op::LessEqual; }
+bool isPlace(ReduceKind kind) { return kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum; }
 
 size_t ExprPool::Hash::operator()(const Expr& e) const {
   uint64_t h = 0xcbf29ce484222325U;
@@ -128,10 +129,13 @@ ExprId ExprPool::checkedDivisor(ExprId value) {
   return add({.op = Op::CheckedDivisor, .dtype = (*this)[value].dtype, .operands = {value}});
 }
 
+ExprId ExprPool::uniform(ExprId seed, ExprId subsequence, ExprId block, ExprId number) {
+  return add({.op = Op::Uniform, .dtype = DType::Float32, .operands = {seed, subsequence, block, number}});
+}
+
 ExprId ExprPool::reduce(ReduceKind kind, std::vector<RangeId> ranges, ExprId body) {
-  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
   return add({.op = Op::Reduce,
-              .dtype = isPlace ? DType::Int64 : (*this)[body].dtype,
+              .dtype = isPlace(kind) ? DType::Int64 : (*this)[body].dtype,
               .reduce = kind,
               .operands = {body},
               .ranges = std::move(ranges)});

@@ -98,6 +98,10 @@ enum class Op : uint8_t {
   // value.
   CheckedIndex,    ///< operands value, size (i64): 0 <= value < size; goes on with 0
   CheckedDivisor,  ///< an integer that is not 0; goes on with 1
+  // Four
+  Uniform,  ///< a random f32 in (0, 1], of i64 operands: the seed, the subsequence, the block and the number in it, 0
+            ///< to
+            ///< 3. Philox4x32-10 (Salmon et al., 2011), with cuRAND's conversion to f32
   // Over ranges
   Reduce,  ///< one operand, combined over all values of `ranges`, the last one fastest
 };
@@ -133,6 +137,7 @@ std::string_view opName(Op);
 std::string_view reduceName(ReduceKind);
 size_t operandCount(Op);  ///< of Load: 0, since its buffer says it
 bool isComparison(Op);
+bool isPlace(ReduceKind);  ///< whether the result is the place of an element: of argmin and argmax
 
 /// Owns expressions. Only grows.
 class ExprPool {
@@ -171,6 +176,7 @@ class ExprPool {
   ExprId select(ExprId condition, ExprId then, ExprId otherwise);
   ExprId checkedIndex(ExprId value, ExprId size);
   ExprId checkedDivisor(ExprId);
+  ExprId uniform(ExprId seed, ExprId subsequence, ExprId block, ExprId number);
   ExprId reduce(ReduceKind, std::vector<RangeId>, ExprId body);
 
   /// The value of a constant, where it is one.

@@ -265,6 +265,8 @@ class Interpreter {
         forAll(e.ranges, [&] { sum.add(evaluate(e.operands[0])); });
         return sum.result();
       }
+      case Op::Uniform:
+        return computeUniform(operand(0), operand(1), operand(2), operand(3));
       default:
         if (e.operands.size() == 1) return computeUnary(e.op, e.dtype, operand(0));
         return computeBinary(e.op, pool_[e.operands[0]].dtype, operand(0), operand(1));

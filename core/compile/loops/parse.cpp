@@ -515,6 +515,11 @@ class ProgramParser {
       out = pool.checkedIndex(operands[0], operands[1]);
     } else if (*op == Op::CheckedDivisor) {
       out = pool.checkedDivisor(operands[0]);
+    } else if (*op == Op::Uniform) {
+      for (const ExprId o : operands)
+        if (dtype(o) != DType::Int64)
+          return failAt(place, fmt::format("'uniform' takes i64, not {}", dtypeText(dtype(o))));
+      out = pool.uniform(operands[0], operands[1], operands[2], operands[3]);
     } else if (operandCount(*op) == 1) {
       out = pool.unary(*op, operands[0]);
     } else {

@@ -311,8 +311,7 @@ ExprId Call::combination(Lowering& l, ReduceKind kind, std::span<const ExprId> e
   }
   const ExprId body = element(offsets);
   if (!ranges.empty()) return l.pool().reduce(kind, std::move(ranges), body);
-  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
-  return isPlace ? l.integer(0) : body;
+  return loops::isPlace(kind) ? l.integer(0) : body;
 }
 
 TensorId Call::combined(ReduceKind kind, DType d, Sizes sizes, std::vector<ExprId> extents,

@@ -76,9 +76,8 @@ std::vector<bool> marked(size_t rank, std::span<const size_t> dims) {
 }  // namespace
 
 TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t> dims, bool keep) {
-  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
   const std::vector<bool> reduced = marked(values_[body.index].sizes.size(), dims);
-  if (!isPlace)
+  if (!loops::isPlace(kind))
     if (std::optional<Parts> parts = findParts(body, reduced)) {
       if (kind == ReduceKind::Sum && parts->isColumns) {
         int64_t rows = 1, columns = 1;
@@ -92,10 +91,9 @@ TensorId Lowering::reduce(ReduceKind kind, TensorId body, std::span<const size_t
 }
 
 TensorId Lowering::reduceWhole(ReduceKind kind, TensorId body, std::span<const size_t> dims, bool keep) {
-  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
   const std::vector<bool> reduced = marked(values_[body.index].sizes.size(), dims);
   Tensor t{.name = std::string(loops::reduceName(kind)),
-           .dtype = isPlace ? DType::Int64 : values_[body.index].dtype,
+           .dtype = loops::isPlace(kind) ? DType::Int64 : values_[body.index].dtype,
            .form = Tensor::Form::Reduction,
            .cost = 1};
   for (size_t d = 0; d < reduced.size(); ++d) {
@@ -130,8 +128,7 @@ ExprId Lowering::reduction(ReduceKind kind, TensorId body, const std::vector<boo
     inside.push_back(d == dim ? simplifier.add(first, at) : at);
   }
   const ExprId element = this->at(body, inside);
-  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
-  if (ranges.empty()) return isPlace ? integer(0) : element;
+  if (ranges.empty()) return loops::isPlace(kind) ? integer(0) : element;
   if (kind == ReduceKind::Sum && ranges.size() == 1)
     if (const auto picked = pickedOut(ranges.front(), element)) return *picked;
   return pool().reduce(kind, std::move(ranges), element);

@@ -519,6 +519,8 @@ constexpr OperatorFacts table[] = {
     {"aten.scalar_tensor", Family::Factory, Shape::Unknown, DType::Unknown, None},
 
     // Random numbers
+    {"graft.random_states", Family::Factory, Shape::Unknown, DType::Int64, Random},
+    {"graft.dropout_mask", Family::Factory, Shape::Unknown, DType::Unknown, None},
     {"aten.bernoulli", Family::Arithmetic, Shape::AsFirst, DType::First, Random},
     {"aten.binomial", Family::Arithmetic, Shape::Unknown, DType::Unknown, Random},
     {"aten.multinomial", Family::Arithmetic, Shape::Unknown, DType::Int64, Random},

@@ -34,7 +34,6 @@ double percentile(const std::vector<double>& sorted, double p) {
   return sorted[low] + (sorted[high] - sorted[low]) * (at - static_cast<double>(low));
 }
 
-constexpr size_t fewestRounds = 5;
 /// TorchScript specialises itself during its first three runs; caches and allocators settle too.
 constexpr int runsToWarm = 3;
 /// But no longer than this: what settles is little beside runs of seconds.
@@ -190,8 +189,9 @@ double medianRatio(const Timing& a, const Timing& b) {
   return percentile(ratios, 0.5);
 }
 
-Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
-  auto timings = timeInTurns({a, b}, seconds, job);
+Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job,
+                                    int fewest) {
+  auto timings = timeInTurns({a, b}, seconds, job, fewest);
   if (!timings) return timings.error();
   PairedTiming out;
   out.a = std::move((*timings)[0]);
@@ -201,12 +201,13 @@ Result<PairedTiming> timeTwoInTurns(const Stopwatch& a, const Stopwatch& b, doub
   return out;
 }
 
-Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, double seconds, const Job& job) {
+Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, double seconds, const Job& job,
+                                        int fewest) {
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   std::vector<Timing> out(sides.size());
-  constexpr size_t most = 20000;
-  for (size_t round = 0; round < fewestRounds || (elapsed() < seconds && round < most); ++round) {
+  constexpr int most = 20000;
+  for (int round = 0; round < fewest || (elapsed() < seconds && round < most); ++round) {
     for (size_t i = 0; i < sides.size(); ++i) {
       // Who comes second finds caches and clocks as the first left them.
       const size_t k = round % 2 == 0 ? i : sides.size() - 1 - i;
@@ -217,8 +218,7 @@ Result<std::vector<Timing>> timeInTurns(const std::vector<Stopwatch>& sides, dou
     }
     // Where runs take seconds, the rounds are what is left to do.
     constexpr double all = 1000;
-    const double part =
-        std::min(seconds > 0 ? elapsed() / seconds : 1, static_cast<double>(round + 1) / double{fewestRounds});
+    const double part = std::min(seconds > 0 ? elapsed() / seconds : 1, static_cast<double>(round + 1) / fewest);
     job.report("timing", static_cast<size_t>(std::min(part, 1.0) * all), static_cast<size_t>(all));
   }
   for (Timing& t : out) t = timingOf(std::move(t.samplesMs));
@@ -278,7 +278,8 @@ Result<ProgramWatch> stopwatch(const Program& program, const TensorSet& inputs, 
 
 namespace {
 
-Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job) {
+Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double seconds, const Job& job,
+                                  int fewest = usualPairs) {
   const auto begin = Clock::now();
   auto elapsed = [&] { return std::chrono::duration<double>(Clock::now() - begin).count(); };
   const double most = std::max(seconds, mostWarmingSeconds);
@@ -288,7 +289,7 @@ Result<PairedTiming> timePairedBy(const Stopwatch& a, const Stopwatch& b, double
       if (auto t = (*s)(); !t) return t.error();
     if (job.cancelled()) return Error{ErrorKind::Cancelled, "stopped", {}};
   }
-  return timeTwoInTurns(a, b, seconds, job);
+  return timeTwoInTurns(a, b, seconds, job, fewest);
 }
 
 /// Both captured, GPU time by events; `why` where one of them cannot be captured.
@@ -330,18 +331,17 @@ std::optional<Result<PairedTiming>> timeCaptured(const Program& a, const Program
 double leastSeconds(const Runnable& a, const Runnable& b) {
   const double pair = a.past->lastSeconds + b.past->lastSeconds;
   const int warm = std::max(0, runsToWarm - std::min(a.past->timedRuns, b.past->timedRuns));
-  return pair * static_cast<double>(fewestRounds) +
-         std::min(pair * warm, warm > 0 ? std::max(pair, mostWarmingSeconds) : 0.0);
+  return pair * usualPairs + std::min(pair * warm, warm > 0 ? std::max(pair, mostWarmingSeconds) : 0.0);
 }
 
 Result<PairedTiming> timePaired(const Runnable& given, const Runnable& other, double seconds, const Job& job,
-                                const std::string& where) {
+                                const std::string& where, int fewest) {
   const TimingTurn turn(where, job);
   Runnable a = given, b = other;
   a.isOnOneThread = b.isOnOneThread = given.isOnOneThread && other.isOnOneThread;
   const bool areWarm = a.past->timedRuns >= runsToWarm && b.past->timedRuns >= runsToWarm;
   const Stopwatch ofA = [&] { return timeOnce(a); }, ofB = [&] { return timeOnce(b); };
-  auto out = areWarm ? timeTwoInTurns(ofA, ofB, seconds, job) : timePairedBy(ofA, ofB, seconds, job);
+  auto out = areWarm ? timeTwoInTurns(ofA, ofB, seconds, job, fewest) : timePairedBy(ofA, ofB, seconds, job, fewest);
   if (!out) return out;
   out->protocol =
       fmt::format("{}{}{} alternating pairs after warm-up, {} of whole runs", where, where.empty() ? "" : ", ",

@@ -28,7 +28,6 @@ using Verdict = RewriteVerification::Verdict;
 
 constexpr size_t mostCaptured = size_t{1} << 30;  // bytes of inner values kept for one search
 constexpr size_t mostKept = size_t{1} << 29;      // and of those that come along for later searches
-constexpr double enoughSeconds = 20;              // for further inputs, all places together
 const char* const ownValues = "the model's own values";
 
 bool writesSomewhere(const Graph& g) {
@@ -78,8 +77,9 @@ struct Sides {
 
 class TorchRewriteCheck : public RewriteCheck {
  public:
-  TorchRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs, bool sizesAreOpen)
-      : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)) {
+  TorchRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs, bool sizesAreOpen,
+                    double furtherSeconds)
+      : inputs_(std::move(inputs)), job_(job), folder_(std::move(failingInputs)), furtherSeconds_(furtherSeconds) {
     options_.device = deviceOf(inputs_);
     options_.fixedShapes = false;
     whole_ = options_;
@@ -212,7 +212,7 @@ class TorchRewriteCheck : public RewriteCheck {
     for (size_t i = 0; i < others_.size(); ++i) {
       Other& other = others_[i];
       other.refused = other.refused || (other.instead && !others_[i - 1].refused);
-      if (other.refused || !program || seconds_ + used() > enoughSeconds / 2) continue;
+      if (other.refused || !program || seconds_ + used() > furtherSeconds_ / 2) continue;
       if (!sendAhead(*program, other.inputs, job_)) {
         other.refused = true;
         other.captured.clear();
@@ -364,7 +364,7 @@ class TorchRewriteCheck : public RewriteCheck {
     const auto begin = std::chrono::steady_clock::now();
     const auto isLate = [&] {
       const std::chrono::duration<double> used = std::chrono::steady_clock::now() - begin;
-      if (seconds_ + used.count() <= enoughSeconds) return false;
+      if (seconds_ + used.count() <= furtherSeconds_) return false;
       found.why = "tried on fewer inputs: time is up";
       return true;
     };
@@ -548,6 +548,7 @@ class TorchRewriteCheck : public RewriteCheck {
   bool outputsValid_ = false;
   std::unordered_map<std::string, RewriteVerification> further_;
   std::unordered_set<std::string> survived_;  // what survives() knows
+  double furtherSeconds_;                     // for further inputs, all places together
   double seconds_ = 0;
   size_t checked_ = 0, places_ = 0;  // of the search that prepare() was told of
 };
@@ -555,8 +556,9 @@ class TorchRewriteCheck : public RewriteCheck {
 }  // namespace
 
 std::unique_ptr<RewriteCheck> makeRewriteCheck(TensorSet inputs, const Job& job, std::string failingInputs,
-                                               bool sizesAreOpen) {
-  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job, std::move(failingInputs), sizesAreOpen);
+                                               bool sizesAreOpen, double furtherSeconds) {
+  return std::make_unique<TorchRewriteCheck>(std::move(inputs), job, std::move(failingInputs), sizesAreOpen,
+                                             furtherSeconds);
 }
 
 }  // namespace graft

@@ -16,9 +16,6 @@
 namespace graft {
 namespace {
 
-constexpr double enoughForInputs =
-    20;  // sets beyond the given one and one more stop here: fp64 runs of large models are slow
-
 /// Both sides and their reference. Where the model does not run on what is made up for missing operators (an index out
 /// of range, say), what follows from these is left out.
 Result<VerificationPrograms> programsFor(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
@@ -114,7 +111,7 @@ TensorSet inFewRows(VerificationPrograms& programs, const Graph& original, const
 }  // namespace
 
 Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten, const TensorSet& inputs,
-                                   const Job& job) {
+                                   const Job& job, const FurtherInputs& further) {
   const PatientThreads patient;
   auto programs = programsFor(original, rewritten, inputs, job);
   if (!programs) return programs.error();
@@ -137,18 +134,23 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     others.push_back(std::move(set));
   for (InputSet& set : otherIntegerInputs(inputs)) others.push_back(std::move(set));
   sets.insert(sets.end(), std::make_move_iterator(others.begin()), std::make_move_iterator(others.end()));
-  const auto isLate = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > enoughForInputs;
-  };
+  // fp64 runs of large models are slow.
+  const auto seconds = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
+  const size_t atLeast = further.oneAtLeast ? 2 : 1;
+  double ofLast = 0, lastBegin = 0;  // of the sets that both sides ran on
   TensorSet few;
   bool wasTaken = false;
   for (size_t i = 0; i < sets.size(); ++i) {
+    if (i >= atLeast && seconds() + ofLast > further.seconds) {
+      verification.isOutOfTime = true;
+      break;
+    }
+    lastBegin = seconds();
     if (i == 1) {  // the given inputs passed
       few = inFewRows(*programs, original, inputs, guard, job);
       const std::vector<InputSet> more = furtherInputs(few);
       sets.insert(sets.end(), more.begin() + 1, more.end());
     }
-    if (i > 1 && isLate()) break;
     if (sets[i].instead && wasTaken) continue;
     wasTaken = false;
     job.report("verifying", i, sets.size());
@@ -199,6 +201,7 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
     }
     if (i == 0) verification.outputs = std::move(differences);
     wasTaken = true;
+    ofLast = seconds() - lastBegin;
   }
   verification.passed = true;
   return verification;

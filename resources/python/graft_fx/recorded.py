@@ -8,6 +8,7 @@ What one recording has handed out, another one reads where it lies: the parts of
 without a copy. A recording then is one for those addresses.
 """
 
+import contextlib
 import weakref
 
 import torch
@@ -45,6 +46,24 @@ def why_not(module, device):
     return None
 
 
+@contextlib.contextmanager
+def growing_segments():
+    """What is allocated meanwhile lies in segments that grow. A recording's tensors come and go in all sizes, and what one of them leaves
+    in a segment of its own serves no larger one. The setting is the process's, so it is put back."""
+    before = torch.cuda.memory._snapshot()["allocator_settings"]
+    said = before.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    if before.get("expandable_segments", True):  # or nothing is known of it
+        yield
+        return
+    rest = ",".join(w for w in said.split(",") if w and not w.strip().startswith("expandable_segments"))
+    setting = torch._C._accelerator_setAllocatorSettings
+    setting(f"{rest},expandable_segments:True".lstrip(","))
+    try:
+        yield
+    finally:
+        setting(f"{rest},expandable_segments:False".lstrip(","))
+
+
 class CudaGraphs:
     """Records what a function does on the GPU."""
 
@@ -68,7 +87,7 @@ class CudaGraphs:
         graph = torch.cuda.CUDAGraph()
         torch._C._cuda_clearCublasWorkspaces()  # each recording has one of its own
         try:
-            with torch.no_grad(), torch.cuda.graph(graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"):
+            with torch.no_grad(), growing_segments(), torch.cuda.graph(graph, pool=pool, stream=self.stream, capture_error_mode="thread_local"):
                 results = function(arguments)
         finally:
             torch._C._cuda_clearCublasWorkspaces()

@@ -21,7 +21,7 @@ import torch.utils._pytree as pytree
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import checkpoints, masks, own_gradients
+from . import checkpoints, dropouts, masks, own_gradients
 from .autocast import HALVES, without_autocast
 from .compiled import decompositions_of, fake_of, mutations_of, training_signature, weights_of
 from .file import FileWriter
@@ -362,6 +362,9 @@ class Trainer:
         without_duplicates(module)
         if self.backend.fuse:
             masks.from_norms(module)
+            if dropouts.any_in(module):
+                torch.ops.load_library(self.backend.library)
+                dropouts.in_two_steps(module)
         module.recompile()
         static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
         if self.recordings is not None:

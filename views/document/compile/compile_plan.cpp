@@ -4,7 +4,7 @@
 #include <QJsonArray>
 #include <algorithm>
 
-#include "core/base/percent.h"
+#include "core/base/numbers/percent.h"
 #include "views/document/document_info.h"
 #include "views/document/document_replies.h"
 #include "views/document/run_figures.h"

@@ -4,7 +4,7 @@
 #include <QHeaderView>
 #include <algorithm>
 
-#include "core/base/percent.h"
+#include "core/base/numbers/percent.h"
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
 #include "views/widgets/empty_hint.h"

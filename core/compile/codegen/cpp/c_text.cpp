@@ -27,7 +27,7 @@ const std::set<std::string_view>& reservedNames() {
       "std", "int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t", "linux", "unix",
       "NAN", "INFINITY", "NULL", "errno", "HUGE_VAL", "math_errhandling",
       // what printed code declares and calls
-      "run", "failed", "bf16", "cast", "minimum", "maximum", "is_greater", "is_less", "sign", "sigmoid",
+      "run", "failed", "bf16", "cast", "minimum", "maximum", "is_greater", "is_less", "sign", "sigmoid", "uniform",
       "truncate_divide", "remainder_of", "fmod_of", "floor_divide", "power", "shift_left", "shift_right",
       "checked_index", "checked_divisor"};
   return names;

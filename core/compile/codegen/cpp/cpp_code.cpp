@@ -69,6 +69,22 @@ template <class T>
 T sigmoid(T x) {
   return 1 / (1 + std::exp(-x));
 }
+// Philox4x32-10 with cuRAND's conversion: number 0 to 3 of a block of a subsequence.
+inline float uniform(int64_t seed, int64_t subsequence, int64_t block, int64_t number) {
+  uint32_t c[4] = {uint32_t(block), uint32_t(uint64_t(block) >> 32), uint32_t(subsequence),
+                   uint32_t(uint64_t(subsequence) >> 32)};
+  uint32_t key0 = uint32_t(seed), key1 = uint32_t(uint64_t(seed) >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const uint64_t p0 = 0xD2511F53ull * c[0], p1 = 0xCD9E8D57ull * c[2];
+    c[0] = uint32_t(p1 >> 32) ^ c[1] ^ key0;
+    c[1] = uint32_t(p1);
+    c[2] = uint32_t(p0 >> 32) ^ c[3] ^ key1;
+    c[3] = uint32_t(p0);
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  return float(c[number & 3]) * 0x1p-32f + 0x1p-33f;
+}
 template <class T>
 T truncate_divide(T a, T b) {
   if constexpr (std::is_floating_point_v<T>) return std::trunc(a / b);

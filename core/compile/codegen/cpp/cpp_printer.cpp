@@ -38,6 +38,7 @@ std::string functionName(Op op, DType dtype) {
     case Op::Sigmoid:
     case Op::Minimum:
     case Op::Maximum:
+    case Op::Uniform:
       return std::string(loops::opName(op));
     case Op::FloorDivide:
       return "floor_divide";

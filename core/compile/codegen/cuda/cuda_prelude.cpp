@@ -154,6 +154,23 @@ template <>
 DEVICE f32 sigmoid<f32>(f32 x) {
   return quotient(1.0f, 1.0f + expf(-x));
 }
+// Philox4x32-10 with cuRAND's conversion: number 0 to 3 of a block of a subsequence.
+DEVICE f32 uniform(i64 seed, i64 subsequence, i64 block, i64 number) {
+  u32 a = (u32)block, b = (u32)((u64)block >> 32), c = (u32)subsequence, d = (u32)((u64)subsequence >> 32);
+  u32 key0 = (u32)seed, key1 = (u32)((u64)seed >> 32);
+#pragma unroll
+  for (int round = 0; round < 10; ++round) {
+    const u64 p0 = (u64)0xD2511F53u * a, p1 = (u64)0xCD9E8D57u * c;
+    a = (u32)(p1 >> 32) ^ b ^ key0;
+    b = (u32)p1;
+    c = (u32)(p0 >> 32) ^ d ^ key1;
+    d = (u32)p0;
+    key0 += 0x9E3779B9u;
+    key1 += 0xBB67AE85u;
+  }
+  const u32 n = (u32)number & 3u, drawn = n < 2u ? (n == 0u ? a : b) : (n == 2u ? c : d);
+  return (f32)drawn * 2.3283064365386963e-10f + 1.16415321826934814453125e-10f;
+}
 template <class T>
 DEVICE T truncate_divide(T a, T b) {
   return T(-1) < T(0) && b == T(-1) ? minus<T>(0, a) : T(a / b);

@@ -81,8 +81,7 @@ std::string cudaIdentity(ReduceKind kind, DType dtype) {
 }
 
 std::string cudaAccumulator(ReduceKind kind, DType dtype) {
-  const bool isPlace = kind == ReduceKind::ArgMinimum || kind == ReduceKind::ArgMaximum;
-  return isPlace ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
+  return loops::isPlace(kind) ? "best<" + cudaType(dtype) + ">" : cudaType(dtype);
 }
 
 std::string cudaStart(ReduceKind kind, DType dtype) {

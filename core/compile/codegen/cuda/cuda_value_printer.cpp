@@ -428,6 +428,9 @@ std::string CudaPrinter::compute(ExprId id) {
       const std::string call = "checked_index(" + bareText(operand(0)) + ", " + bareText(operand(1)) + ")";
       return isNarrow(id) ? "(i32)" + call : call;
     }
+    case Op::Uniform:
+      return fmt::format("uniform({}, {}, {}, {})", bareText(operand(0)), bareText(operand(1)), bareText(operand(2)),
+                         bareText(operand(3)));
     case Op::CheckedDivisor:
       return "checked_divisor<" + cudaType(e.dtype) + ">(" + bareText(operand(0)) + ")";
     default:

@@ -3,6 +3,8 @@
 // give. All of it is written for f32; others are called lane by lane from the C library.
 #pragma once
 
+#include <span>
+
 #include "core/compile/codegen/ir/ir_builder.h"
 
 namespace graft::codegen {
@@ -28,5 +30,8 @@ Value emitTanh(IrBuilder&, const Value&);
 Value emitAsinh(IrBuilder&, const Value&);
 Value emitAcosh(IrBuilder&, const Value&);
 Value emitAtanh(IrBuilder&, const Value&);
+
+/// A random f32 in (0, 1] of four i64: see loops::Op::Uniform.
+Value emitUniform(IrBuilder&, std::span<const Value>);
 
 }  // namespace graft::codegen

@@ -452,6 +452,7 @@ Value IrOperations::integral(const Expr& e, std::span<const Value> v, const Valu
 Value IrOperations::operation(const Expr& e, std::span<const Value> operands, const Value& active) {
   if (e.op == Op::Cast) return cast(operands[0], e.dtype);
   if (e.op == Op::Select) return b_.select(operands[0], operands[1], operands[2]);
+  if (e.op == Op::Uniform) return emitUniform(b_, operands);
   if (!isFloatingPoint(operands[0].dtype)) return integral(e, operands, active);
   if (operands[0].dtype == DType::Float32)
     if (const MathFunction function = findMath(e.op)) return function(b_, operands[0]);

@@ -183,7 +183,7 @@ Bounds IndexMath::learnBounds(ExprId id) {
     case Op::Sign:
       return {-1, 1};
     case Op::Reduce:
-      if (e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum) return {0, std::nullopt};
+      if (isPlace(e.reduce)) return {0, std::nullopt};
       return {};
     default:
       return {};

@@ -56,11 +56,10 @@ bool takes(Op op, DType d) {
 std::string reduceComplaint(const Program& program, const Expr& e) {
   const DType body = program.expressions[e.operands[0]].dtype;
   const bool isOfBool = e.reduce == ReduceKind::Any || e.reduce == ReduceKind::All;
-  const bool isPlace = e.reduce == ReduceKind::ArgMinimum || e.reduce == ReduceKind::ArgMaximum;
   if (e.ranges.empty()) return fmt::format("'{}' has no range", reduceName(e.reduce));
   if (isOfBool ? body != DType::Bool : !isNumber(body))
     return fmt::format("'{}' over ranges does not take {}", reduceName(e.reduce), dtypeText(body));
-  if (e.dtype != (isPlace ? DType::Int64 : body)) return "a reduction has another dtype than it computes";
+  if (e.dtype != (isPlace(e.reduce) ? DType::Int64 : body)) return "a reduction has another dtype than it computes";
   return {};
 }
 
@@ -111,6 +110,10 @@ std::string typeComplaint(const Program& program, ExprId id) {
     case Op::Select:
       if (operand(0) != DType::Bool || operand(1) != operand(2) || e.dtype != operand(1))
         return "'select' takes a bool and two operands of its own dtype";
+      return {};
+    case Op::Uniform:
+      for (size_t i = 0; i < e.operands.size(); ++i)
+        if (operand(i) != DType::Int64 || e.dtype != DType::Float32) return "'uniform' takes four i64 and gives f32";
       return {};
     default:
       break;

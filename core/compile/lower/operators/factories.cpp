@@ -27,6 +27,31 @@ void lowerFilled(Call& c, std::string_view parameter) {
   setFactory(c, [&l, value, from, d](const Index&) { return l.rounded(l.convert(l.scalarAt(value, {}), from, d), d); });
 }
 
+/// As PyTorch numbers what a dropout draws on a GPU: see graft::dropoutUniform().
+void lowerDropoutMask(Call& c) {
+  const int64_t row = c.integer("row"), vector = c.integer("vector"), threads = c.integer("threads");
+  if (vector < 4 || vector % 4 != 0) c.refuse("vector", "is no multiple of 4");
+  if (threads < 1) c.refuse("threads", "is not positive");
+  const double kept = 1.0 - c.number("p");
+  const TensorId states = c.tensor("states");
+  const Sizes sizes = c.resultSizes();
+  Lowering& l = c.l;
+  const auto mask = [&l, states, sizes, row, vector, threads, kept](const Index& i) {
+    loops::Simplifier& s = l.simplifier;
+    const auto number = [&](int64_t n) { return l.integer(n); };
+    ExprId e = number(0);
+    for (size_t d = 0; d < i.size(); ++d) e = s.add(s.multiply(e, sizes[d]), i[d]);
+    const ExprId chunk = s.floorDivide(e, number(vector)), inside = s.remainder(e, number(vector));
+    const ExprId first = l.scalarAt(states, {number(row), number(1)}).id;
+    const ExprId block = s.add(first, s.add(s.multiply(s.floorDivide(chunk, number(threads)), number(vector / 4)),
+                                            s.floorDivide(inside, number(4))));
+    const ExprId drawn = l.pool().uniform(l.scalarAt(states, {number(row), number(0)}).id,
+                                          s.remainder(chunk, number(threads)), block, s.remainder(e, number(4)));
+    return l.scalar(drawn) < l.scalar(l.pool().number(DType::Float32, kept));
+  };
+  c.result(l.define(c.name(), DType::Bool, sizes, 30, {}, [mask](const Index& i) { return mask(i).id; }));
+}
+
 bool isWhole(const Argument& a, const Lowering& l) {
   return a.as<int64_t>() || a.as<SymbolicInt>() ||
          (a.isValue() && l.graph.value(a.valueId()).type.kind == Type::Kind::Int);
@@ -114,6 +139,7 @@ std::vector<Entry> factoryOperators() {
   factory("linspace.default", lowerLinspace);
   factory("eye.default", lowerEye);
   factory("eye.m", lowerEye);
+  out.push_back({"graft.dropout_mask.default", Kind::Factory, lowerDropoutMask});
   return out;
 }
 

@@ -1,6 +1,7 @@
 // What programs compute, element by element. The numbers of operators are PyTorch's.
 #include "core/compile/loops/interpret.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -56,6 +57,33 @@ int64_t castTo(DType to, float x) {
 }
 
 }  // namespace
+
+// The known answers of Philox4x32-10 that its authors give, as cuRAND makes f32 of them.
+TEST_CASE("random numbers are those of Philox") {
+  struct Known {
+    uint64_t seed, subsequence, block;
+    std::array<uint32_t, 4> numbers;
+  };
+  const Known cases[] = {
+      {0, 0, 0, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
+      {~uint64_t{0}, ~uint64_t{0}, ~uint64_t{0}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {0x299f31d0a4093822, 0x0370734413198a2e, 0x85a308d3243f6a88, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}}};
+  const Program p = parsed(R"(loops 1
+input where: i64[3]
+output y: f32[4]
+nest i < 4
+  y[i] = uniform(where[0], where[1], where[2], i)
+)");
+  for (const Known& k : cases) {
+    std::vector<int64_t> where{static_cast<int64_t>(k.seed), static_cast<int64_t>(k.subsequence),
+                               static_cast<int64_t>(k.block)};
+    std::vector<float> y(4, -77), wanted;
+    for (const uint32_t n : k.numbers) wanted.push_back(static_cast<float>(n) * 0x1p-32F + 0x1p-33F);
+    const std::vector<Memory> buffers{memory(where, {1}), memory(y, {1})};
+    REQUIRE(interpret(p, {}, buffers));
+    checkSame(y, wanted);
+  }
+}
 
 TEST_CASE("softmax is what its text says") {
   const Program p = parsed(R"(loops 1

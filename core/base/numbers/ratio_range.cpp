@@ -1,4 +1,4 @@
-#include "core/base/ratio_range.h"
+#include "core/base/numbers/ratio_range.h"
 
 #include <fmt/format.h>
 
