@@ -248,6 +248,9 @@ class Chosen(OwnRules):
         self.assertTrue(report["outOfTime"])
         self.assertEqual([r["why"] for r in report["rules"]], ["not tried: the time for trying was over (--budget)"])
         self.assertTrue(report["result"]["output"])
+        # Verification has a part of the budget; the given inputs are tried always.
+        verification = report["result"]["verification"]
+        self.assertEqual([verification[k] for k in ("passed", "inputSets", "outOfTime")], [True, 1, True])
 
 
 class Frozen(OwnRules):

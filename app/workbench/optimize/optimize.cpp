@@ -277,8 +277,9 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     result = asItWas(std::move(result));
     // Where recipes fit, the rule that comes nearest would be no help.
     const bool noneFits = report.recipes.empty();
-    report.advice = adviceFor(model, &inputs, trials.options(), noneFits ? *shipped : std::vector<RuleFile>(),
-                              semantics.operators(), job);
+    // To say what the time goes into, the model runs a few more times.
+    report.advice = adviceFor(model, trials.isOver(2) ? nullptr : &inputs, trials.options(),
+                              noneFits ? *shipped : std::vector<RuleFile>(), semantics.operators(), job);
     if (job.cancelled()) return stoppedTrying();
     auto captured = writeCaptured(request, *prepared, trials.options(), result, job);
     if (!captured) return captured.error();

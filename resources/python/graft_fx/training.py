@@ -21,7 +21,7 @@ import torch.utils._pytree as pytree
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import checkpoints, dropouts, masks, own_gradients
+from . import absent, checkpoints, dropouts, masks, own_gradients
 from .autocast import HALVES, without_autocast
 from .compiled import decompositions_of, fake_of, mutations_of, training_signature, weights_of
 from .file import FileWriter
@@ -321,7 +321,7 @@ class Trainer:
     def differentiated(self, gm):
         from torch._functorch.aot_autograd import aot_module_simplified
 
-        self.recordings = self.recorded()
+        self.recordings, self.may_be_absent = self.recorded(), False
 
         def half(name):
             return lambda graph, _: self.half(name, graph)
@@ -331,12 +331,13 @@ class Trainer:
         with without_autocast() if casts else contextlib.nullcontext():
             compiled = aot_module_simplified(gm, list(self.example_inputs), fw_compiler=half("forward"), bw_compiler=half("backward"), partition_fn=self.parted,
                                              decompositions=decompositions_of(self.backend.decompose))
-        if not casts:
-            return compiled
 
         def run(*arguments):
-            with without_autocast():
-                return compiled(*arguments)
+            with without_autocast() if casts else contextlib.nullcontext():
+                results = compiled(*arguments)
+            if self.may_be_absent:
+                absent.passed_on_as_none(results)
+            return results
 
         return run
 
@@ -350,16 +351,20 @@ class Trainer:
         context = torch._guards.TracingContext.try_get()
         if context is not None and context.fw_metadata is not None:
             context.fw_metadata.bw_donated_idxs = []  # no half keeps its arguments' memory, so a graph may be retained
-        made = Half(self.backend, graph, name, self.report, self.say)
-        if self.recordings is None:
-            return made
-        return self.recordings.half(name, made, graph)
+        if name == "backward":
+            return absent.ByTangents(graph, lambda graph, around: self.run_by(name, graph, around))
+        return self.run_by(name, graph)
+
+    def run_by(self, name, graph, around=lambda half: half):
+        made = around(Half(self.backend, graph, name, self.report, self.say))
+        return made if self.recordings is None else self.recordings.half(name, made, graph)
 
     def parted(self, module, joint_inputs, *, num_fwd_outputs, **options):
         from torch._functorch.partitioners import default_partition
 
         module.graph.eliminate_dead_code()
         without_duplicates(module)
+        self.may_be_absent = absent.have_known_sizes(module.graph)
         if self.backend.fuse:
             masks.from_norms(module)
             if dropouts.any_in(module):

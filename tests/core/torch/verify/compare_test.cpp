@@ -296,6 +296,17 @@ TEST_CASE("a sound rewrite is verified, another is refused with the input that s
   INFO(good->why);
   CHECK(good->passed);
   CHECK(good->inputSets >= 4);
+  const auto inTime = [&](bool oneAtLeast) {
+    return verifyRewrite(graphOf(before), graphOf(same), make("f32[4,4]:randn"), {}, {0, oneAtLeast});
+  };
+  for (const bool oneAtLeast : {true, false}) {  // the given inputs are always tried
+    auto few = inTime(oneAtLeast);
+    REQUIRE(few);
+    CHECK(few->passed);
+    CHECK(few->isOutOfTime);
+    CHECK(few->inputSets == (oneAtLeast ? 2 : 1));
+  }
+  CHECK_FALSE(good->isOutOfTime);
   // On positive inputs relu does nothing: only the further inputs tell.
   auto bad = verifyRewrite(graphOf(before), graphOf(wrong), make("f32[4,4]:rand"));
   REQUIRE(bad);
@@ -342,7 +353,13 @@ TEST_CASE("pairs of programs are timed alternately") {
       " %c = aten.cat.default([%b, %b])\n %d = aten.cat.default([%c, %c])\n %e = aten.tanh.default(%d)\n return %e\n}");
   auto a = Program::build(slow), b = Program::build(fast);
   REQUIRE((a && b));
-  auto t = timePaired(*a, *b, make("f32[8]:randn"), 0.05);
+  const TensorSet inputs = make("f32[8]:randn");
+  for (const int fewest : {3, usualPairs}) {
+    auto few = timePaired(runnable(*a, inputs), runnable(*b, inputs), 0, {}, "", fewest);
+    REQUIRE(few);
+    CHECK(few->repetitions == fewest);
+  }
+  auto t = timePaired(*a, *b, inputs, 0.05);
   REQUIRE(t);
   CHECK(t->repetitions >= 5);
   CHECK(t->a.samplesMs.size() == t->b.samplesMs.size());
