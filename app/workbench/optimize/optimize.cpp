@@ -131,8 +131,8 @@ struct Finisher {
   std::function<void(OptimizeStage)> reached;
   const Job& job;
 
-  /// Whether there is time for a second attempt.
-  bool goesOn() const { return trials.seconds() < 2 * request.budget; }
+  /// Whether there is time for a second attempt. What takes seconds is not worth less than that.
+  bool goesOn() const { return trials.seconds() < std::max(2 * request.budget, VerifyOn().furtherSeconds); }
 
   /// Verifies the plan, writes the file, times it beside the original, and publishes it. Why nothing was written; "":
   /// it was. `mayBeAsFast`: the file need not be faster than the original.

@@ -30,7 +30,8 @@ struct OptimizeRequest {
   std::string output;  ///< where the faster model goes
   double seconds = 3;  ///< how long to time the result beside the original
   /// Seconds for all trials; what is left untried then stays as the recipe has it. Half of it, or 20 seconds, is for
-  /// further inputs of the rewrites and of the whole, each. No second attempt begins after twice the budget.
+  /// further inputs of the rewrites and of the whole, each. No second attempt begins after twice the budget, or 20
+  /// seconds if that is more.
   double budget = 60;
   bool capture = true;          ///< ApplyRequest::capture
   bool allowUnchanged = false;  ///< ApplyRequest::allowUnchanged
