@@ -30,7 +30,8 @@ Result<TensorSet> loadInputs(const std::string& path, const Graph&);
 Status saveTensors(const TensorSet&, const std::string& path);
 /// Random inputs for the graph's inputs from specifications like "f16[1,128]:randn", "i64[2,9]:randint(0,30522)",
 /// "…:zeros", or "3", "0.5", "true" for numbers; in order, or by the input's name: "n=3". An input without one is made
-/// from its type (symbolic dimensions take `symbolDefault`). Deterministic for a seed.
+/// from its type: symbols are `symbolDefault`, or the nearest number in their range, and dimensions what their
+/// expressions make of that. Deterministic for a seed.
 Result<TensorSet> makeInputs(const Graph&, const std::vector<std::string>& specs, uint64_t seed,
                              int64_t symbolDefault = 2);
 /// Moves to "cpu", "cuda", "cuda:1" and casts floating tensors where `dtype` is given.

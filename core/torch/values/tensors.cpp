@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "core/ir/size_expression.h"
 #include "core/torch/values/call_arguments.h"
 #include "core/torch/values/device.h"
 #include "core/torch/values/values.h"
@@ -169,6 +170,22 @@ Result<std::vector<std::string_view>> byInput(const Graph& g, const std::vector<
   return out;
 }
 
+/// The usual size, or the nearest one that the symbol's range holds.
+int64_t usualSize(const Graph& g, std::string_view symbol, int64_t usual) {
+  const Symbol* s = g.findSymbol(symbol);
+  if (!s) return usual;
+  return s->min && *s->min > usual ? *s->min : s->max && *s->max < usual ? *s->max : usual;
+}
+
+/// Of a dimension that one example does not settle: what its expression makes of its symbols' usual sizes.
+int64_t usualSize(const Graph& g, const Dim& d, int64_t usual) {
+  const auto expression = SizeExpression::parse(d.symbol);
+  const auto size =
+      expression ? expression->evaluate([&](std::string_view s) { return std::optional(usualSize(g, s, usual)); })
+                 : std::nullopt;
+  return size && *size >= 0 ? *size : usual;
+}
+
 Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spec, at::Generator& generator,
                               int64_t symbolDefault) {
   const Value& input = g.value(g.inputs()[index]);
@@ -191,7 +208,7 @@ Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spe
     if (!rest.empty()) rest.remove_prefix(1);
   }
   while (type.kind == Type::Kind::Optional) type = Type(type.element());
-  if (type.kind == Type::Kind::Int) return c10::IValue(symbolDefault);
+  if (type.kind == Type::Kind::Int) return c10::IValue(usualSize(g, input.name, symbolDefault));
   if (type.kind == Type::Kind::Float) return c10::IValue(1.0);
   if (type.kind == Type::Kind::Bool) return c10::IValue(true);
   const TensorInfo& info = type.tensorInfo;
@@ -200,7 +217,7 @@ Result<c10::IValue> makeInput(const Graph& g, size_t index, std::string_view spe
         fmt::format("input {} '{}' is {}: its dtype and shape are not known, say them like \"f32[1,128]:randn\"", index,
                     input.name, toString(type)));
   std::vector<int64_t> sizes;
-  for (const Dim& d : *info.shape) sizes.push_back(d.isStatic() ? d.size : symbolDefault);
+  for (const Dim& d : *info.shape) sizes.push_back(d.isStatic() ? d.size : usualSize(g, d, symbolDefault));
   const auto filling = rest.empty() ? usualFilling(g, input.id, *info.dtype) : parseFilling(rest);
   if (!filling) return badInput(fmt::format("'{}' is no way to fill a tensor", rest));
   auto t = fill(sizes, *info.dtype, *filling, generator);

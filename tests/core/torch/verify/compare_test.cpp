@@ -233,6 +233,15 @@ TEST_CASE("inputs are made from specifications, the same for a seed") {
              ContainsSubstring("input 0 'x' is tensor: its dtype and shape are not known"));
 }
 
+TEST_CASE("sizes that a file leaves open are made up within its ranges, and agree with each other") {
+  const Graph g = graphOf(
+      "graph g {\n symbol s0 [5, inf]\n symbol s1 [0, 1]\n input %x : f32[s0,s1,s2]\n input %y : f32[s0 - 2,2*s2]\n"
+      " input %s0 : int\n input %n : int\n return %x\n}");
+  const auto inputs = makeInputs(g, {}, 1);
+  REQUIRE_RESULT(inputs);
+  CHECK(fmt::format("{}", fmt::join(inputs->describe(), " ")) == "f32[5,1,2] f32[3,4] 5 2");
+}
+
 TEST_CASE("a specification stands in its place or names its input, and numbers are numbers") {
   const Graph g = graphOf(
       "graph g {\n input %x : f32[2]\n input %n : int\n input %p : float\n input %b : bool\n input %o : "
