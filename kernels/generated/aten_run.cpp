@@ -1,12 +1,12 @@
 #include "kernels/generated/aten_run.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/full.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
+#include "kernels/generated/call_kind.h"
 
 namespace graft::ops {
 namespace {
@@ -43,15 +43,6 @@ void resolve(const std::string& name, std::function<void(torch::jit::Stack&)>& c
   }
 }
 
-/// A number that stands for a tensor, on the device: not all operators take one on the CPU beside tensors on a GPU.
-at::Tensor madeOn(const c10::Device& device, const c10::IValue& number) {
-  const at::Tensor& t = number.toTensor();
-  if (!t.defined() || t.dim() != 0 || !t.is_cpu() || !device.is_cuda()) return t;
-  at::Tensor there = at::full({}, t.item(), t.options().device(device));
-  if (t.unsafeGetTensorImpl()->is_wrapped_number()) there.unsafeGetTensorImpl()->set_wrapped_number(true);
-  return there;
-}
-
 }  // namespace
 
 AtenRun::AtenRun(const Graph& graph) : graph_(graph) {
@@ -78,7 +69,7 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
   }
   TORCH_CHECK(tensor == inputs.size() && number == sizes.size(), "graft::generated: more inputs than the group takes");
   const ValueLookup lookup = [&](ValueId v) { return &values[v.index]; };
-  const auto device = inputs.empty() ? std::nullopt : std::optional(inputs.front().device());
+  const auto device = inputs.empty() ? std::nullopt : std::optional(deviceOf(inputs));
   torch::jit::Stack stack;
   for (const Step& step : steps_) {
     const Node& node = graph_.node(step.node);
@@ -97,7 +88,8 @@ std::vector<at::Tensor> AtenRun::operator()(at::TensorList inputs, at::IntArrayR
           continue;
         }
         stack.push_back(given(argumentValue(node, i, *step.schema, lookup), node));
-        if (device && !node.args[i].isValue() && stack.back().isTensor()) stack.back() = madeOn(*device, stack.back());
+        if (device && !node.args[i].isValue() && stack.back().isTensor())
+          stack.back() = broughtTo(*device, stack.back().toTensor());
       }
       step.call(stack);
       TORCH_CHECK(stack.size() == node.outputs.size(), "graft::generated: ", node.name, " has ", node.outputs.size(),

@@ -1,5 +1,7 @@
 #include "kernels/generated/call_kind.h"
 
+#include <ATen/ops/full.h>
+
 #include <algorithm>
 #include <functional>
 #include <numeric>
@@ -16,6 +18,20 @@ bool areEqual(const Rows& rows, size_t a, size_t b, int64_t offset = 0) {
 }
 
 }  // namespace
+
+bool isHostNumber(const at::Tensor& t) { return t.defined() && t.dim() == 0 && t.is_cpu(); }
+
+c10::Device deviceOf(at::TensorList tensors) {
+  const auto at = std::find_if_not(tensors.begin(), tensors.end(), isHostNumber);
+  return at == tensors.end() || !at->defined() ? c10::Device(c10::kCPU) : at->device();
+}
+
+at::Tensor broughtTo(const c10::Device& device, const at::Tensor& number) {
+  if (!isHostNumber(number) || !device.is_cuda()) return number;
+  at::Tensor there = at::full({}, number.item(), number.options().device(device));
+  if (number.unsafeGetTensorImpl()->is_wrapped_number()) there.unsafeGetTensorImpl()->set_wrapped_number(true);
+  return there;
+}
 
 bool arePlain(at::TensorList tensors, const c10::Device& device) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) {

@@ -22,6 +22,13 @@
 
 namespace graft::ops {
 
+/// Whether the tensor is a number on the CPU, which operators take beside tensors of any device.
+bool isHostNumber(const at::Tensor&);
+/// Where a call runs: the device of the first tensor that is no number on the CPU.
+c10::Device deviceOf(at::TensorList);
+/// A number on the CPU as one on the device; other tensors as they are.
+at::Tensor broughtTo(const c10::Device&, const at::Tensor&);
+
 /// Whether the tensors lie on the device as loops and kernels read them.
 bool arePlain(at::TensorList, const c10::Device&);
 

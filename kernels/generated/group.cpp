@@ -12,6 +12,7 @@
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
+#include "kernels/generated/call_kind.h"
 
 namespace graft::ops {
 namespace {
@@ -89,7 +90,12 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
 
 std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes) {
   static const bool off = isSwitchedOff();
-  if (!off && !inputs.empty() && inputs[0].is_cuda()) return runOnCuda(inputs, sizes);
+  if (const c10::Device device = deviceOf(inputs); !off && device.is_cuda()) {
+    if (std::none_of(inputs.begin(), inputs.end(), isHostNumber)) return runOnCuda(inputs, sizes);
+    std::vector<at::Tensor> there;
+    for (const at::Tensor& t : inputs) there.push_back(broughtTo(device, t));
+    return runOnCuda(there, sizes);
+  }
   if (off || hasProduct_ || !arePlain(inputs, at::kCPU)) return runAten(inputs, sizes);
   // Without elements there is nothing to be faster at.
   if (std::any_of(inputs.begin(), inputs.end(), [](const at::Tensor& t) { return t.numel() == 0; }))

@@ -51,7 +51,17 @@ void FusionPlanner::collect(FusionPlan& plan) {
     }
     FusionGroup made = describe(i, i);
     // What a model makes of sizes alone goes to the device that it is run on; a kernel runs where its tensors are.
-    if (std::none_of(made.inputs.begin(), made.inputs.end(), [&](ValueId v) { return g_.value(v).type.isTensor(); })) {
+    // Numbers on the CPU stand beside tensors of any device.
+    const bool isOnGpu = std::any_of(made.outputs.begin(), made.outputs.end(), [&](ValueId v) {
+      return g_.value(v).type.isTensor() && g_.value(v).type.tensorInfo.device.starts_with("cuda");
+    });
+    const auto saysWhere = [&](ValueId v) {
+      const Type& type = g_.value(v).type;
+      if (!type.isTensor()) return false;
+      const TensorInfo& t = type.tensorInfo;
+      return !isOnGpu || t.device.starts_with("cuda") || !t.shape || !t.shape->empty();
+    };
+    if (std::none_of(made.inputs.begin(), made.inputs.end(), saysWhere)) {
       for (const NodeId n : made.computing)
         plan.notFused.push_back({g_.node(n).name, g_.node(n).op->name,
                                  "its group reads no tensor, which would say on which device it runs"});

@@ -71,7 +71,7 @@ class Zeros:
         value = node.meta["val"]
         with self.graph.inserting_after(node):
             empty = called(self.graph, aten.empty_strided.default, list(value.shape), list(value.stride()), dtype=value.dtype,
-                           device=value.device)
+                           device=value.device, meta={"val": value})
         with self.graph.inserting_after(empty):
             return called(self.graph, aten.fill.Scalar, empty, 0)
 
@@ -83,6 +83,7 @@ class Zeros:
                 self.known.add(n)
             elif n.target in SUMS and self.left(n) is not None:
                 n.replace_all_uses_with(self.left(n))
+        self.graph.eliminate_dead_code()
         made = {}
         for n in list(self.graph.nodes):  # who has no use for a zero gets a tensor
             if n in self.known:

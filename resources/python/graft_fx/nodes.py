@@ -1,7 +1,10 @@
 """What passes over graphs of ATen operators share: which operators only look at a tensor, and how nodes are made and traced back."""
 
+import contextlib
+
 import torch
 import torch.fx
+from torch._guards import detect_fake_mode
 
 aten = torch.ops.aten
 ALIASES = (aten.detach.default, aten.alias.default)
@@ -25,8 +28,10 @@ def copied(module):
 
 
 def called(graph, target, *args, meta=None, **kwargs):
-    """A new node with its value, and with what else `meta` has."""
+    """A new node with its value, which is fake where its arguments' values or that of `meta` are, and with what else `meta` has."""
     node = graph.call_function(target, args, kwargs)
-    with torch.no_grad():
-        node.meta = dict(meta or {}) | {"val": target(*torch.fx.map_arg(args, lambda n: n.meta["val"]), **kwargs)}
+    given = torch.fx.map_arg(args, lambda n: n.meta["val"])
+    mode = detect_fake_mode([given, (meta or {}).get("val")])
+    with torch.no_grad(), mode or contextlib.nullcontext():
+        node.meta = dict(meta or {}) | {"val": target(*given, **kwargs)}
     return node

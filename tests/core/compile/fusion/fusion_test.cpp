@@ -527,6 +527,28 @@ TEST_CASE("a group that reads no tensor stays operators, which follow the model 
   CHECK(plan.notFused[0].why.find("reads no tensor") != std::string::npos);
 }
 
+TEST_CASE("on a GPU, numbers that may lie on the CPU do not say where a group runs") {
+  static OperatorSet operators;
+  for (const char* schema :
+       {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+        "pin_memory=None) -> Tensor",
+        "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::neg(Tensor self) -> Tensor"})
+    operators.add(*parseSchema(schema));
+  const auto planned = [&](std::string text, std::string_view device) {
+    for (size_t at; (at = text.find("DEVICE")) != text.npos;) text.replace(at, 6, device);
+    return planFusion(graphOf(text, operators));
+  };
+  const std::string text = R"(graph g {
+    input %n : i64[]
+    %r = aten.arange.default(4096, dtype=None, layout=None, device=device("DEVICE"), pin_memory=None) : i64[4096]@DEVICE
+    %a = aten.mul.Tensor(%r, %n) : i64[4096]@DEVICE
+    %b = aten.neg.default(%a) : i64[4096]@DEVICE
+    return %b
+  })";
+  CHECK(planned(text, "cuda:0").groups.empty());
+  CHECK(planned(text, "cpu").groups.size() == 1);
+}
+
 TEST_CASE("on a GPU, a large tensor's rows and its columns are reduced by one kernel") {
   const auto text = [](int rows) {
     return fmt::format(R"(graph g {{
