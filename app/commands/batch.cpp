@@ -120,6 +120,11 @@ std::vector<std::string> row(const json& model) {
           firstLine(model.value("error", ""))};
 }
 
+/// With the model's name, which some errors begin with by themselves.
+std::string errorOf(const BatchResult& r) {
+  return r.error.starts_with(r.task.model) ? r.error : fmt::format("{}: {}", r.task.model, r.error);
+}
+
 /// The error of the batch: that of the first model that failed, and how many did.
 Status endOf(const BatchReport& report, const std::string& state) {
   if (report.isInterrupted)
@@ -132,8 +137,7 @@ Status endOf(const BatchReport& report, const std::string& state) {
   for (const BatchResult& r : report.results)
     if (r.outcome == BatchOutcome::Failed)
       return Error{kindOfExitCode(r.exitCode),
-                   fmt::format("{} of {} models failed, the first: {}: {}", failed, report.results.size(), r.task.model,
-                               r.error),
+                   fmt::format("{} of {} models failed, the first: {}", failed, report.results.size(), errorOf(r)),
                    {}};
   return done();
 }
@@ -164,7 +168,7 @@ Ending batch(BatchFlags& o) {
       fs::read_symlink("/proc/self/exe").string(), versionText(), *tasks, o.processes, o.state, o.limit};
   const auto onResult = [&](const BatchResult& r) {
     if (r.outcome == BatchOutcome::Failed)
-      console.warn(fmt::format("graft: {}: {}", r.task.model, r.error));
+      console.warn("graft: " + errorOf(r));
     else if (!r.isFromState)
       console.note(fmt::format("{}: {} ({:.1f} s)", r.task.model, workbench::outcomeName(r.outcome), r.seconds));
   };

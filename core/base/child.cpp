@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <utility>
 
@@ -20,7 +22,24 @@ extern char** environ;  // NOLINT(readability-redundant-declaration): POSIX leav
 
 namespace graft {
 
-Result<Child> Child::start(const std::vector<std::string>& command) {
+namespace {
+
+const char* const starterVariable = "GRAFT_ENDS_WITH";  // the starter's process
+
+}  // namespace
+
+std::string endsWithThis() { return fmt::format("{}={}", starterVariable, getpid()); }
+
+void endWithStarter() {
+  const char* starter = std::getenv(starterVariable);
+  if (!starter) return;
+  const std::string wanted = starter;
+  unsetenv(starterVariable);  // the children of this program are not the starter's
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (wanted != std::to_string(getppid())) std::raise(SIGKILL);  // it ended before it could be waited for
+}
+
+Result<Child> Child::start(const std::vector<std::string>& command, const std::vector<std::string>& environment) {
   std::signal(SIGPIPE, SIG_IGN);  // writing to a child that has ended is then an error and does not end this program
   Child c;
   std::array<int, 2> in{}, out{};
@@ -42,7 +61,11 @@ Result<Child> Child::start(const std::vector<std::string>& command) {
   std::vector<char*> arguments;
   for (const std::string& a : command) arguments.push_back(const_cast<char*>(a.c_str()));
   arguments.push_back(nullptr);
-  const int failed = posix_spawnp(&c.pid_, arguments[0], &actions, &attributes, arguments.data(), environ);
+  std::vector<char*> variables;
+  for (const std::string& v : environment) variables.push_back(const_cast<char*>(v.c_str()));
+  for (char** v = environ; *v; ++v) variables.push_back(*v);
+  variables.push_back(nullptr);
+  const int failed = posix_spawnp(&c.pid_, arguments[0], &actions, &attributes, arguments.data(), variables.data());
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   close(in[0]);

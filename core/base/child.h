@@ -19,10 +19,17 @@
 
 namespace graft {
 
+/// For start(): a child that calls endWithStarter() ends when this program does, also when SIGKILL ends it and nobody
+/// is left to end the child. The thread that starts it has to wait for its end.
+std::string endsWithThis();
+/// To be called first of all. Does nothing where whoever started this program does not want that.
+void endWithStarter();
+
 class Child {
  public:
   /// Looks for the first word of `command` on the PATH. Keeps what the child writes to stderr for error messages.
-  static Result<Child> start(const std::vector<std::string>& command);
+  /// `environment`: what it finds there beyond this program's own, "NAME=VALUE".
+  static Result<Child> start(const std::vector<std::string>& command, const std::vector<std::string>& environment = {});
   Child(Child&&) noexcept;
   Child& operator=(Child&&) = delete;
   /// Kills the child and its own children.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import time
@@ -10,6 +11,20 @@ import torch
 
 from support import GRAFT, TestCase, graft, main
 from swish import RULES, Net
+
+
+def state_and_parent(process):
+    """Its letter in /proc, and the process that started it; nothing where it has ended."""
+    try:
+        fields = pathlib.Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] == "Z" else (fields[0], int(fields[1]))
+
+
+def children(process):
+    found = [int(path.name) for path in pathlib.Path("/proc").glob("[0-9]*")]
+    return [p for p in found if (of := state_and_parent(p)) and of[1] == process]
 
 
 class Batch(TestCase):
@@ -68,6 +83,19 @@ class Batch(TestCase):
                 self.assertEqual(m["graphs"][0]["steps"][0]["rewrites"], 1, name)
                 self.assertTrue(m["graphs"][0]["verification"]["passed"], name)
                 self.assertTrue((self.fast / name).exists(), name)
+
+    def test_when_it_is_killed_its_processes_end_with_it(self):
+        self.model("a", 1024)
+        command = ["batch", self.models, "--rules", self.rules, "-o", self.fast, "--seconds", "300"]
+        run = subprocess.Popen([str(GRAFT), *map(str, command)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while not (started := children(run.pid)):
+            self.assertIsNone(run.poll())
+        run.kill()
+        run.communicate()
+        deadline = time.monotonic() + 10
+        while state_and_parent(started[0]):
+            self.assertLess(time.monotonic(), deadline, "it outlives the batch")
+            time.sleep(0.02)
 
     def test_interrupted_it_keeps_what_is_done(self):
         for i in range(6):

@@ -41,7 +41,7 @@ BatchResult runOne(const BatchRequest& request, const BatchTask& task, const Job
   command.insert(command.end(), {"--json", "--quiet"});
   const auto begin = Clock::now();
   const auto ended = [&]() -> Result<Child::End> {
-    auto child = Child::start(command);
+    auto child = Child::start(command, {endsWithThis()});
     if (!child) return child.error();
     child->setLimit(request.limit);
     return child->end(job);
