@@ -605,6 +605,38 @@ class NumbersAsConstants(unittest.TestCase):
             torch.testing.assert_close(y.cpu().float(), self.original(x), rtol=2e-2, atol=2e-2)
 
 
+class Relative(torch.nn.Module):
+    """Places in a table that follow from sizes: tracing makes numbers on the CPU of these."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = torch.nn.Parameter(torch.randn(15, 16))
+
+    def forward(self, x: torch.Tensor):
+        n, m = x.shape[1], x.shape[2] // 2
+        ratio = max(m / n, 1.0)
+        places = torch.arange(n)[:, None] * ratio - torch.arange(m)[None] + (m - 1)
+        return torch.einsum("bnc,nmc->bnm", x, self.table[places.long()]).softmax(-1) * 2 + 1
+
+
+class NumbersFromSizes(unittest.TestCase):
+    @needs_gpu
+    def test_groups_run_where_the_tensors_beside_them_are(self):
+        x = torch.randn(2, 8, 16)
+        torch.jit.trace(Relative().eval(), (x,), check_trace=False).save(str(folder / "relative.pt"))
+        torch.save((x,), folder / "relative_in.pt")
+        (folder / "fused.py").write_text("from graft import Recipe, fuse\n\n\nclass Fused(Recipe):\n    steps = [fuse()]\n")
+        graft("apply", folder / "relative.pt", "--rules", folder / "fused.py", "--recipe", "Fused", "--inputs", folder / "relative_in.pt", "--device", "cuda",
+              "--no-timing", "-o", folder / "relative_fast.pt")
+        model, original = (torch.jit.load(str(folder / f"relative{end}.pt")) for end in ("_fast", ""))
+        model.to("cuda")
+        for _ in range(4):
+            y = model(x.cuda())
+        self.assertIn("graft::generated", str(model.inlined_graph))
+        self.assertNotIn("not captured", model.graft_runner.status())
+        torch.testing.assert_close(y.cpu(), original(x), rtol=1e-3, atol=1e-3)
+
+
 class Rotated(torch.nn.Module):
     """Angles from positions and a buffer of frequencies, which stay in float32 where the model goes to half precision."""
 

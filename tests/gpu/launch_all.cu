@@ -100,6 +100,20 @@ void* halves(size_t count) {
 
 }  // namespace
 
+// The draws of dropouts into `y`, and masks of sizes around a block's.
+void launchDropouts(void* y) {
+  RandomStatesArgs s;
+  s.out = static_cast<int64_t*>(y), s.seed = 7, s.offset = 12;
+  for (s.count = 0; s.count < kMaxRandomStates; ++s.count) s.blocksBefore[s.count] = 5 * s.count;
+  expect("random states", launchRandomStates(s, nullptr));
+  for (const int64_t count : {1, 255, 256, 257, 100000}) {
+    DropoutMaskArgs m;
+    m.state = s.out + 2 * 3, m.out = static_cast<bool*>(y) + 4096;
+    m.count = count, m.vector = 8, m.threads = 512, m.kept = 0.9F;
+    expect("dropout mask", launchDropoutMask(m, nullptr));
+  }
+}
+
 int main() {
   int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
@@ -114,6 +128,7 @@ int main() {
   cudaMalloc(&bools, 1 << 14);
   cudaMemset(bools, 1, 1 << 14);
 
+  launchDropouts(y);
   const int shapes[][3] = {{100, 200, 264}, {16, 64, 1032}, {300, 392, 520}};
   for (const auto& s : shapes) {
     GemmArgs a;

@@ -207,6 +207,8 @@ class Trainer:
             raise  # torch.compile begins anew
         except RuntimeError as e:
             raise Unfit(self.explained(e)) from e
+        finally:
+            self.example_inputs = None  # they may be what an earlier graph has given out, and large
 
     def explained(self, error):
         """An error of PyTorch's autograd, with the place and what to do."""
