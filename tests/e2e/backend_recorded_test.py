@@ -96,6 +96,14 @@ class Parted(Net):
         return y, F.mse_loss(y.sin() * y, x.flip(-1))
 
 
+class PartedAndASecondLoss(Parted):
+    def forward(self, x):
+        y = self.back(self.wide(x)) + x
+        second = y.square().mean()
+        torch._dynamo.graph_break()
+        return second, F.mse_loss(y.sin() * y, x.flip(-1))
+
+
 class PartedAndAView(Parted):
     def forward(self, x):
         y = self.back(self.wide(x)) + x
@@ -176,6 +184,18 @@ class Loop:
         (loss + 0.1 * y.sum() if i % 3 == 2 else loss).backward()
         self.optimizer.step()
         del y, loss
+
+    def losses_alternate(self, i):
+        self.optimizer.zero_grad()
+        y, loss = self.one()
+        (loss, loss + 0.1 * y.sum(), y.square().mean())[i % 3].backward()
+        self.optimizer.step()
+
+    def the_second_loss_goes_on_alone(self, i):
+        self.optimizer.zero_grad()
+        second, loss = self.one()
+        (loss + second if i < 4 else second).backward()
+        self.optimizer.step()
 
     def gradients_are_clipped(self, _):
         self.optimizer.zero_grad()
@@ -288,6 +308,12 @@ class Recorded(TestCase):
             with self.subTest(step.__name__):
                 torch._dynamo.reset()
                 self.assertGreater(min(c["replayed"] for c in self.both(step, net=PartedAndAView)), 0)
+
+    def test_each_set_of_results_that_are_differentiated_is_recorded(self):
+        (count,) = self.both(Loop.losses_alternate, steps=9)
+        self.assertEqual((count["recorded"], count["replayed"], count["asItWas"]), (4, 8, 1))
+        torch._dynamo.reset()
+        self.both(Loop.the_second_loss_goes_on_alone, net=PartedAndASecondLoss)
 
     def test_kinds_of_calls_share_memory(self):
         count = self.both(Loop.sizes_alternate, steps=12, dynamic=True)[-1]

@@ -30,6 +30,7 @@ class Net(torch.nn.Module):
         self.embedding = torch.nn.Embedding(100, width)
         self.layers = torch.nn.ModuleList(torch.nn.TransformerEncoderLayer(width, 4, 4 * width, dropout, "gelu", batch_first=True) for _ in range(2))
         self.norm, self.head = torch.nn.LayerNorm(width), torch.nn.Linear(width, 100)
+        torch.nn.init.normal_(self.embedding.weight, std=0.1)  # so that a word does not foretell itself
         self.head.weight = self.embedding.weight
         self.norm.bias.requires_grad_(False)
         self.again = again
@@ -39,7 +40,7 @@ class Net(torch.nn.Module):
         for layer in self.layers:
             x = checkpoint(layer, x, use_reentrant=False) if self.again else layer(x)
         logits = self.head(self.norm(x))
-        return logits, F.cross_entropy(logits.flatten(0, 1).float(), tokens.flatten())
+        return logits, F.cross_entropy(logits.flatten(0, 1).float(), tokens.roll(-1, 1).flatten())
 
 
 class Convolutions(torch.nn.Module):
@@ -77,6 +78,8 @@ class Training(unittest.TestCase):
             torch.manual_seed(1)
             optimizer = torch.optim.AdamW([p for p in net.parameters() if p.requires_grad], 1e-3, fused=True)
             out.append(torch.stack([t.detach().float().cpu() for t in steps(call, net, optimizer)]))
+        if steps == self.plain:
+            self.assertGreater(out[1].min().item(), 0.5, "nothing is left to learn, and any two losses agree")
         told = [{k: r.get(k) for k in ("reason", "recordings", "forward", "backward") if r.get(k)} for r in self.backend.reports]
         torch.testing.assert_close(out[0], out[1], rtol=tolerance, atol=tolerance * 1e-1, msg=lambda m: f"{m}\n{told}")
         for (name, a), b in zip(nets[0].state_dict().items(), nets[1].state_dict().values()):
@@ -141,6 +144,36 @@ class Training(unittest.TestCase):
 
                 torch._dynamo.reset()
                 self.both(Net, steps)
+
+    def test_masks_of_dropouts_are_those_of_pytorch(self):
+        """Bit for bit: with fewer elements than threads, with as many, and with several rounds; two draws at once; in a CUDA graph."""
+        from graft_fx import dropouts
+
+        torch.ops.load_library(LIBRARY)
+        aten, ops = torch.ops.aten, torch.ops.graft
+        for dtype, vector in dropouts.VECTORS.items():
+            for n in (8, 1000, 270336, 2162696, 12582928, 50331648):
+                x = torch.randn(n, device="cuda", dtype=dtype)
+                threads = dropouts.threads_for(n, x.device)
+                blocks = -(-n // (dropouts.LANES * threads))
+                torch.manual_seed(n)
+                wanted = [aten.native_dropout(x, p, True)[1] for p in (0.1, 0.5)]
+                torch.manual_seed(n)
+                states = ops.random_states(x, [blocks, blocks])
+                for row, (p, mask) in enumerate(zip((0.1, 0.5), wanted)):
+                    with self.subTest(dtype=dtype, n=n, p=p):
+                        self.assertTrue(torch.equal(ops.dropout_mask(states, row, [n], p, vector, threads), mask))
+        x, graph = torch.randn(1 << 20, device="cuda"), torch.cuda.CUDAGraph()
+        threads = dropouts.threads_for(x.numel(), x.device)
+        blocks = -(-x.numel() // (dropouts.LANES * threads))
+        with torch.cuda.graph(graph):
+            mask = ops.dropout_mask(ops.random_states(x, [blocks]), 0, [x.numel()], 0.3, 4, threads)
+        torch.manual_seed(5)
+        wanted = [aten.native_dropout(x, 0.3, True)[1] for _ in range(2)]
+        torch.manual_seed(5)
+        for m in wanted:
+            graph.replay()
+            self.assertTrue(torch.equal(mask, m))
 
     def test_dropout_draws_what_eager_draws(self):
         """In the same order, so the same numbers."""

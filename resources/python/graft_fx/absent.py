@@ -5,17 +5,17 @@ import operator
 
 import torch
 import torch.fx
+import torch.utils._pytree as pytree
 
 from .nodes import ALIASES, RESHAPES, TURNS, called, copied
 
 aten = torch.ops.aten
-GRADIENTS = ("grad_output", "grad_out", "grad")  # an operator's parameter: where it is 0, so are the results
 # 0 where their first argument is
 LINEAR = {*ALIASES, *RESHAPES, *TURNS, aten._to_copy.default, aten.clone.default, aten.expand.default, aten.unsqueeze.default,
           aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.slice.Tensor, aten.select.int, aten.neg.default, aten.sum.default,
           aten.sum.dim_IntList, aten.div.Tensor, aten.div.Scalar, aten.mul.Scalar, aten.split.Tensor, aten.split_with_sizes.default}
 # 0 where one of their arguments is
-PRODUCTS = {aten.mul.Tensor, aten.mm.default, aten.bmm.default}
+FACTORS = {aten.mul.Tensor, aten.mm.default, aten.bmm.default}
 SUMS = {aten.add.Tensor: 1, aten.sub.Tensor: -1}
 
 
@@ -25,8 +25,10 @@ def tangents(graph):
             if p.name.startswith("tangents") and isinstance(p.meta.get("val"), torch.Tensor)}
 
 
-def have_known_sizes(graph):
-    return all(all(isinstance(n, int) for n in p.meta["val"].shape) for p in tangents(graph).values())
+def has_known_sizes(graph):
+    """Whether no size of the graph varies: zeros of any of its values can be made."""
+    values = [v for n in graph.nodes for v in pytree.tree_leaves(n.meta.get("val"))]
+    return all(isinstance(n, int) for v in values if isinstance(v, torch.Tensor) for n in (*v.shape, *v.stride()))
 
 
 def look_alike(a, b):
@@ -47,7 +49,7 @@ class Zeros:
         """Whether the node's results are 0 since an argument is."""
         if n.target in LINEAR or n.target is operator.getitem:
             return self.is_zero(n.args[0])
-        if n.target in PRODUCTS:
+        if n.target in FACTORS:
             return any(map(self.is_zero, n.args[:2]))
         if n.target in SUMS:
             return all(map(self.is_zero, n.args[:2]))
@@ -56,9 +58,16 @@ class Zeros:
         if n.target is aten.constant_pad_nd.default:
             return self.is_zero(n.args[0]) and (len(n.args) < 3 or n.args[2] == 0)
         if isinstance(n.target, torch._ops.OpOverload):
-            given = dict(zip((a.name for a in n.target._schema.arguments), n.args)) | dict(n.kwargs)
-            return any(self.is_zero(given.get(name)) for name in GRADIENTS)
+            return self.is_gradient_of_zeros(n)
         return False
+
+    def is_gradient_of_zeros(self, n):
+        """Whether the operator computes gradients, and all that it is given are 0."""
+        if n.target.namespace not in ("aten", "graft"):
+            return False
+        given = dict(zip((a.name for a in n.target._schema.arguments), n.args)) | dict(n.kwargs)
+        gradients = [v for name, v in given.items() if name.startswith("grad") and isinstance(v, torch.fx.Node)]
+        return bool(gradients) and all(map(self.is_zero, gradients))
 
     def left(self, n):
         """What a sum with a zero is: its other operand, or None where it has another shape or dtype than the sum."""
@@ -109,8 +118,8 @@ def without(module, absent):
 
 
 class ByTangents:
-    """A backward half, which is made for each set of results whose gradients come as None. `make(graph, around)` makes one: a half
-    of that graph, with what `around` makes of it in its place."""
+    """A backward half, which is made for each set of results whose gradients come as None. `make(graph, around)` makes the
+    half of that graph; `around(half)` runs in its place."""
 
     _boxed_call = True
 
@@ -136,9 +145,12 @@ class ByTangents:
         return run
 
 
-def passed_on_as_none(results):
-    """From now on autograd hands None to a compiled graph in place of zeros, for those of its results that have no gradient."""
+def passed_on_as_none(results, arguments):
+    """From now on autograd hands None to a compiled graph in place of zeros, for those of its results that have no gradient. `arguments`:
+    those of the call. One of them may be a result, and then belongs to the graph that made it."""
+    others = [v.grad_fn for v in arguments if isinstance(v, torch.Tensor) and v.grad_fn is not None]
     for r in results if isinstance(results, (tuple, list)) else (results,):
-        if isinstance(r, torch.Tensor) and type(r.grad_fn).__name__ == "CompiledFunctionBackward":
-            r.grad_fn.set_materialize_grads(False)
+        node = r.grad_fn if isinstance(r, torch.Tensor) else None
+        if type(node).__name__ == "CompiledFunctionBackward" and not any(node is other for other in others):
+            node.set_materialize_grads(False)
             return

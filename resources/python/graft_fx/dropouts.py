@@ -1,6 +1,6 @@
 """Dropouts on a GPU in two steps: `graft::random_states` draws from PyTorch's generator, once for several dropouts, and `graft::dropout_mask`
-follows from that alone. So generated kernels compute the mask wherever a pass reads it, and nobody stores it. The numbers are those that
-PyTorch's own dropout would draw."""
+follows from that alone. So generated kernels compute the mask wherever a pass reads it, and nobody stores it. They are numbered as in
+PyTorch's own dropout."""
 
 import torch
 import torch.fx
@@ -23,7 +23,7 @@ def threads_for(count, device):
     return THREADS * blocks
 
 
-def draws(node):
+def draws_numbers(node):
     return node.op == "call_function" and torch.Tag.nondeterministic_seeded in getattr(node.target, "tags", ())
 
 
@@ -31,8 +31,9 @@ class Dropout:
     """A dropout whose numbers are known."""
 
     def __init__(self, node):
-        self.node, self.x, self.p = node, node.args[0], float(node.args[1])
-        value = self.x.meta["val"]
+        self.node, self.p = node, float(node.args[1])
+        value = node.args[0].meta["val"]
+        self.device = value.device
         self.size, self.vector = [int(n) for n in value.shape], VECTORS[value.dtype]
         self.threads = threads_for(value.numel(), value.device)
         self.blocks = -(-value.numel() // (LANES * self.threads))
@@ -53,7 +54,7 @@ class Dropout:
         ops = torch.ops.graft
         with graph.inserting_before(self.node):
             mask = called(graph, ops.dropout_mask.default, states, row, self.size, self.p, self.vector, self.threads, meta=self.node.meta)
-            y = called(graph, aten.native_dropout_backward.default, self.x, mask, 1.0 / (1.0 - self.p), meta=self.node.meta)
+            y = called(graph, aten.native_dropout_backward.default, self.node.args[0], mask, 1.0 / (1.0 - self.p), meta=self.node.meta)
         for item in list(self.node.users):
             item.replace_all_uses_with((y, mask)[item.args[1]])
             graph.erase_node(item)
@@ -63,7 +64,7 @@ class Dropout:
 def runs(module):
     """The dropouts, those together between which nothing else draws: so all keep their turns."""
     out, last = [], None
-    for node in [n for n in module.graph.nodes if draws(n)]:
+    for node in [n for n in module.graph.nodes if draws_numbers(n)]:
         dropout = Dropout.of(node)
         if dropout is not None and last is not None:
             last.append(dropout)
@@ -77,19 +78,20 @@ def runs(module):
 
 def in_two_steps(module):
     """Rewrites a joint graph in place; returns how many dropouts it has changed. The operators must be loaded."""
-    found = runs(module)
-    placeholders = module.graph.find_nodes(op="placeholder")
-    for dropouts in found:
-        device = dropouts[0].x.meta["val"].device
-        like = next((p for p in placeholders if isinstance(p.meta.get("val"), torch.Tensor) and p.meta["val"].device == device), None)
-        if like is None or any(d.x.meta["val"].device != device for d in dropouts):
+    count = 0
+    inputs = [p for p in module.graph.find_nodes(op="placeholder") if p.name.startswith("primals") and isinstance(p.meta.get("val"), torch.Tensor)]
+    for dropouts in runs(module):
+        device = dropouts[0].device
+        like = next((p for p in inputs if p.meta["val"].device == device), None)
+        if like is None or any(d.device != device for d in dropouts):
             continue
+        count += len(dropouts)
         with module.graph.inserting_before(dropouts[0].node):
             states = called(module.graph, torch.ops.graft.random_states.default, like, [d.blocks for d in dropouts],
                             meta=dropouts[0].node.meta)
         for row, dropout in enumerate(dropouts):
             dropout.rewrite(module.graph, states, row)
-    return sum(map(len, found))
+    return count
 
 
 def any_in(module):

@@ -50,6 +50,9 @@ def why_not(module, device):
 def growing_segments():
     """What is allocated meanwhile lies in segments that grow. A recording's tensors come and go in all sizes, and what one of them leaves
     in a segment of its own serves no larger one. The setting is the process's, so it is put back."""
+    if torch.cuda.get_allocator_backend() != "native":
+        yield
+        return
     before = torch.cuda.memory._snapshot()["allocator_settings"]
     said = before.get("PYTORCH_CUDA_ALLOC_CONF", "")
     if before.get("expandable_segments", True):  # or nothing is known of it
@@ -127,6 +130,10 @@ def lying(arguments, others=()):
     return {i for i, v in enumerate(arguments) if i not in others and isinstance(v, torch.Tensor) and is_part_of(v, handed_out)}
 
 
+def address(value):
+    return value.data_ptr() if isinstance(value, torch.Tensor) else None
+
+
 def kind(value):
     return (value.shape, value.stride(), value.dtype) if isinstance(value, torch.Tensor) else value
 
@@ -196,6 +203,29 @@ def updating(function, updates):
     return run
 
 
+def absent_of(arguments):
+    """Which of them are None, by number: gradients that nobody asks for."""
+    return tuple(k for k, v in enumerate(arguments) if v is None)
+
+
+class Backward:
+    """A backward half as it was recorded for these arguments. `fixed`: where those of them lie that it reads there; `others`: those of
+    these that other recordings have handed out."""
+
+    def __init__(self, recording, arguments, fixed, others):
+        self.recording, self.others = recording, others
+        self.fixed = {k: arguments[k].data_ptr() for k in fixed}
+        self.kinds = {k: kind(v) for k, v in enumerate(arguments) if k not in fixed or k in others}
+
+    def moved(self, arguments):
+        """Whether nothing but gradients that another recording handed out lies elsewhere than before."""
+        return any(address(arguments[k]) != self.fixed[k] for k in self.others) and self.fits(arguments, self.others)
+
+    def fits(self, arguments, but=()):
+        return (all(address(arguments[k]) == p for k, p in self.fixed.items() if k not in but)
+                and all(kind(arguments[k]) == v for k, v in self.kinds.items()))
+
+
 class Slot:
     """Both halves for one kind of call of the forward half. `mutations`: results that the model's buffers become, by number, and the
     arguments that these are."""
@@ -207,7 +237,7 @@ class Slot:
         self.leaves = [i for i, t in weights.items() if t.is_leaf and t.requires_grad]
         function = updating(function, {i: j for i, j in mutations.items() if j in fixed})
         self.forward = Recording(recorder, lane.pool, function, list(arguments), fixed | others, self.memory, lambda i: i < outputs, others)
-        self.backward, self.earlier = None, []  # recorded at its first call
+        self.backwards, self.earlier = {}, []  # recorded at their first calls: one for each set of gradients that come as None
         watched, plan = self.forward.watched, self.forward.plan
         by_storage = {w.pointer: i for i, w in watched.items() if i < outputs}
         self.shared = {i: by_storage[w.pointer] for i, w in watched.items() if i >= outputs and w.pointer in by_storage}
@@ -250,9 +280,11 @@ class Slot:
     def record_backward(self, function, arguments):
         """`arguments` hold what this slot's forward half returned last. The second time, its gradients lie elsewhere than the first time,
         and are copied from then on."""
-        given, pool = list(arguments), self.lane.pool
-        if self.backward is None:
-            owners, fixed = {identity(t): i for i, t in self.forward.owners.items()}, set()
+        absent = absent_of(arguments)
+        earlier, given, pool = self.backwards.get(absent), list(arguments), self.lane.pool
+        fixed = set()
+        if not self.backwards:
+            owners = {identity(t): i for i, t in self.forward.owners.items()}
             for k, v in enumerate(arguments):
                 if not isinstance(v, torch.Tensor):
                     continue
@@ -262,34 +294,28 @@ class Slot:
                     given[k] = self.forward.owners[at]
                 elif is_part_of(v, self.memory):
                     fixed.add(k)
-            self.others = lying(arguments, fixed)
         else:  # what the forward half keeps is no longer free for the lane's pool to give away
-            fixed, pool, self.others = set(self.fixed) - self.others, self.recorder.pool(), set()
-            self.earlier.append(self.backward)  # somebody may still have what it handed out
+            known, pool = next(iter(self.backwards.values())), self.recorder.pool()
+            fixed = {k for k in known.fixed if k not in known.others and isinstance(arguments[k], torch.Tensor)}
+        others = set() if earlier is not None else lying(arguments, fixed)
+        if earlier is not None:
+            self.earlier.append(earlier)  # somebody may still have what it handed out
         # What the forward half keeps goes free while this runs, so nobody else may own it. What was handed out stays as it is.
         self.forward.owners = {}
         try:
-            self.backward = Recording(self.recorder, pool, function, given, fixed | self.others, self.memory, others=self.others)
+            recording = Recording(self.recorder, pool, function, given, fixed | others, self.memory, others=others)
         except Kept:
-            self.others, pool = set(), self.recorder.pool()
-            self.backward = Recording(self.recorder, pool, function, list(arguments), fixed, self.memory)
-        self.fixed = {k: arguments[k].data_ptr() for k in fixed | self.others}
-        self.kinds = {k: kind(v) for k, v in enumerate(arguments) if k not in fixed}
-        self.announce(self.backward.watched.values())
-        self.backward.owners = {}
-
-    def moved(self, arguments):
-        """Whether nothing but gradients that another recording handed out lies elsewhere than before."""
-        return any(arguments[k].data_ptr() != self.fixed[k] for k in self.others) and self.fits(arguments, self.others)
-
-    def fits(self, arguments, but=()):
-        return (all(arguments[k].data_ptr() == p for k, p in self.fixed.items() if k not in but)
-                and all(kind(arguments[k]) == v for k, v in self.kinds.items()))
+            others = set()
+            recording = Recording(self.recorder, self.recorder.pool(), function, list(arguments), fixed, self.memory)
+        self.backwards[absent] = Backward(recording, arguments, fixed | others, others)
+        self.announce(recording.watched.values())
+        recording.owners = {}
 
     def run_backward(self, arguments):
-        self.backward.run(arguments)
+        recording = self.backwards[absent_of(arguments)].recording
+        recording.run(arguments)
         fresh, out = {}, []
-        for what in self.backward.plan:
+        for what in recording.plan:
             if isinstance(what, int):
                 out.append(arguments[what])
             elif isinstance(what, tuple):
@@ -306,7 +332,7 @@ class Slot:
         watched = self.forward.watched
         if self.marker is not None and watched[self.marker].is_held():
             return False
-        gradients = list(self.backward.watched.values()) if self.backward else []
+        gradients = [w for b in self.backwards.values() for w in b.recording.watched.values()]
         if any(w.is_held() for w in gradients):
             pointers = {w.pointer for w in gradients}
             for i in self.leaves:
@@ -335,6 +361,7 @@ class Recordings:
 
     LANES = 3  # forward passes that wait for their backward passes
     KINDS = 16  # of arguments
+    SETS = 4  # of results whose gradients nobody asks for
 
     def __init__(self, recorder, device, say, report):
         self.recorder, self.device, self.say = recorder, device, say
@@ -388,7 +415,7 @@ class Recordings:
         others = lying(arguments, self.fixed) if self.follows and len(lane.slots) < self.KINDS else set()
         key = plain, *((i, arguments[i].data_ptr()) for i in sorted(others))
         if key not in lane.slots:
-            lane.slots = {k: s for k, s in lane.slots.items() if s.backward}  # what a backward half would read would be taken
+            lane.slots = {k: s for k, s in lane.slots.items() if s.backwards}  # what a backward half would read would be taken
             for slot in lane.slots.values():
                 slot.forward.stays = {}
             try:
@@ -414,14 +441,18 @@ class Recordings:
             slot = self.slot_of(arguments)
             if slot is None or self.off or torch._C._autograd._get_current_graph_task_keep_graph():
                 return half(arguments)
-            if slot.backward is None or slot.moved(arguments):
+            recorded = slot.backwards.get(absent_of(arguments))
+            if recorded is None and len(slot.backwards) == self.SETS:
+                self.count["asItWas"] += 1
+                return half(arguments)
+            if recorded is None or recorded.moved(arguments):
                 try:
                     slot.record_backward(half, arguments)
                     self.count["recorded"] += 1
                 except Exception as e:
                     self.stop(f"the backward half cannot be recorded ({first_line(e)})")
                     return half(arguments)
-            if not slot.fits(arguments):
+            if not slot.backwards[absent_of(arguments)].fits(arguments):
                 return half(arguments)
             return slot.run_backward(arguments)
 

@@ -338,7 +338,7 @@ class Trainer:
             with without_autocast() if casts else contextlib.nullcontext():
                 results = compiled(*arguments)
             if self.may_be_absent:
-                absent.passed_on_as_none(results)
+                absent.passed_on_as_none(results, arguments)
             return results
 
         return run
@@ -366,7 +366,7 @@ class Trainer:
 
         module.graph.eliminate_dead_code()
         without_duplicates(module)
-        self.may_be_absent = absent.have_known_sizes(module.graph)
+        self.may_be_absent = absent.has_known_sizes(module.graph)
         if self.backend.fuse:
             masks.from_norms(module)
             if dropouts.any_in(module):

@@ -76,6 +76,33 @@ class Trained(unittest.TestCase):
             self.assertFalse(graph.find_nodes(op="call_function", target=target), target)
 
 
+    def test_sizes_that_vary(self):
+        def losses(w, x):
+            h = x @ w
+            return h.square().mean(), torch.cumsum(h, 0).mean()
+
+        w = torch.randn(4, 4, requires_grad=True)
+        run = torch.compile(losses, backend=graft_fx.backend(training=True, graft=PROGRAM), dynamic=True)
+        for rows in (3, 5):
+            x = torch.randn(rows, 4)
+            run(w, x)[0].backward()
+            found, w.grad = w.grad, None
+            losses(w, x)[0].backward()
+            self.assertTrue(torch.allclose(found, w.grad, atol=1e-5))
+            w.grad = None
+
+    def test_a_result_that_another_graph_made(self):
+        w = torch.randn(4, 4, requires_grad=True)
+        first = torch.compile(lambda x: (x @ w, (x @ w).sin()), backend="aot_eager")
+        second = torch.compile(lambda h: (h.float(), h.square().mean()), backend=graft_fx.backend(training=True, graft=PROGRAM))
+        x = torch.randn(3, 4)
+        h, _ = first(x)
+        second(h)[1].backward()
+        found, w.grad = w.grad, None
+        (x @ w).square().mean().backward()
+        self.assertTrue(torch.allclose(found, w.grad, atol=1e-5))
+
+
 class Zeros(unittest.TestCase):
     def without(self, function, absent_ones, *given):
         from torch.fx.experimental.proxy_tensor import make_fx
@@ -95,6 +122,19 @@ class Zeros(unittest.TestCase):
             made = self.without(function, [0], a, b)
             got, wanted = made(b), function(torch.zeros_like(a), b)
             self.assertTrue(torch.equal(got, wanted) and got.dtype == wanted.dtype)
+
+    def test_an_operator_that_is_given_two_gradients(self):
+        """native_layer_norm_backward has one, so it is 0 with it; two are 0 together only."""
+        from torch.fx import Graph
+
+        graph = Graph()
+        a, b = graph.placeholder("a"), graph.placeholder("b")
+        lstm = torch.ops.aten._thnn_fused_lstm_cell_backward_impl.default
+        both = graph.call_function(lstm, (a, b, b, b, b, False))
+        zeros = absent.Zeros(graph, [a])
+        self.assertFalse(zeros.follows(both))
+        zeros.known.add(b)
+        self.assertTrue(zeros.follows(both))
 
     def test_zeros_that_are_results(self):
         made = self.without(lambda a, b: (a * b, a.t() @ b, b), [0], torch.randn(3, 4), torch.randn(3, 4))

@@ -87,11 +87,29 @@ class Dropouts(unittest.TestCase):
         self.assertTrue(torch.equal(results[0], results[1]))
         self.assertFalse(torch.equal(results[0], results[2]))
 
+    def test_one_right_behind_another(self):
+        x = torch.randn(64, 8, requires_grad=True)
+        y = self.joint(lambda x: nn.functional.dropout(nn.functional.dropout(x, 0.5), 0.5), x)(x)
+        y.sum().backward()
+        self.assertEqual(self.count, 2)
+        self.assertTrue(torch.equal(y != 0, x.grad != 0) and 0.15 < (y != 0).float().mean() < 0.35)
+        self.assertTrue(torch.equal(x.grad[x.grad != 0].unique(), torch.tensor([4.0])))
+
+    def test_inputs_elsewhere_leave_it_as_it_is(self):
+        """Where nothing but a gradient lies on the dropout's device, the forward half has nothing to say where it draws."""
+        graph = torch.fx.Graph()
+        value = torch.empty(4, 8)
+        x, t = graph.placeholder("x"), graph.placeholder("tangents_1")
+        x.meta["val"] = t.meta["val"] = value
+        drawn = graph.call_function(aten.native_dropout.default, (x, 0.5, True))
+        graph.output(graph.call_function(torch.ops.aten.add.Tensor, (t, t)))
+        self.assertEqual(dropouts.in_two_steps(torch.fx.GraphModule({}, graph)), 0)
+
     def test_all_keep_their_turns(self):
         x = torch.randn(16, 8, requires_grad=True)
         self.joint(Between(), x)(x).sum().backward()
         self.assertEqual(self.count, 3)
-        order = [n.target for n in self.graph.nodes if dropouts.draws(n)]
+        order = [n.target for n in self.graph.nodes if dropouts.draws_numbers(n)]
         self.assertEqual(order, [torch.ops.graft.random_states.default, aten.rand_like.default, torch.ops.graft.random_states.default])
 
     def test_what_PyTorch_numbers_otherwise_stays(self):
