@@ -122,7 +122,7 @@ std::vector<std::string> row(const json& model) {
 
 /// With the model's name, which some errors begin with by themselves.
 std::string errorOf(const BatchResult& r) {
-  return r.error.starts_with(r.task.model) ? r.error : fmt::format("{}: {}", r.task.model, r.error);
+  return r.error.starts_with(r.task.model + ":") ? r.error : fmt::format("{}: {}", r.task.model, r.error);
 }
 
 /// The error of the batch: that of the first model that failed, and how many did.

@@ -22,8 +22,9 @@ bool areEqual(const Rows& rows, size_t a, size_t b, int64_t offset = 0) {
 bool isHostNumber(const at::Tensor& t) { return t.defined() && t.dim() == 0 && t.is_cpu(); }
 
 c10::Device deviceOf(at::TensorList tensors) {
-  const auto at = std::find_if_not(tensors.begin(), tensors.end(), isHostNumber);
-  return at == tensors.end() || !at->defined() ? c10::Device(c10::kCPU) : at->device();
+  const auto saysWhere = [](const at::Tensor& t) { return t.defined() && !isHostNumber(t); };
+  const auto at = std::find_if(tensors.begin(), tensors.end(), saysWhere);
+  return at == tensors.end() ? c10::Device(c10::kCPU) : at->device();
 }
 
 at::Tensor broughtTo(const c10::Device& device, const at::Tensor& number) {

@@ -51,15 +51,12 @@ void FusionPlanner::collect(FusionPlan& plan) {
     }
     FusionGroup made = describe(i, i);
     // What a model makes of sizes alone goes to the device that it is run on; a kernel runs where its tensors are.
-    // Numbers on the CPU stand beside tensors of any device.
-    const bool isOnGpu = std::any_of(made.outputs.begin(), made.outputs.end(), [&](ValueId v) {
-      return g_.value(v).type.isTensor() && g_.value(v).type.tensorInfo.device.starts_with("cuda");
-    });
+    // Numbers may stay on the CPU: they stand beside tensors of any device.
     const auto saysWhere = [&](ValueId v) {
       const Type& type = g_.value(v).type;
       if (!type.isTensor()) return false;
       const TensorInfo& t = type.tensorInfo;
-      return !isOnGpu || t.device.starts_with("cuda") || !t.shape || !t.shape->empty();
+      return t.device.starts_with("cuda") || !t.shape || !t.shape->empty();
     };
     if (std::none_of(made.inputs.begin(), made.inputs.end(), saysWhere)) {
       for (const NodeId n : made.computing)

@@ -98,10 +98,8 @@ enum class Op : uint8_t {
   // value.
   CheckedIndex,    ///< operands value, size (i64): 0 <= value < size; goes on with 0
   CheckedDivisor,  ///< an integer that is not 0; goes on with 1
-  // Four
-  Uniform,  ///< a random f32 in (0, 1], of i64 operands: the seed, the subsequence, the block and the number in it, 0
-            ///< to
-            ///< 3. Philox4x32-10 (Salmon et al., 2011), with cuRAND's conversion to f32
+  // Four: i64, the seed, the subsequence, the block and the number in the block, 0 to 3
+  Uniform,  ///< a random f32 in (0, 1]: Philox4x32-10 (Salmon et al., 2011), with cuRAND's conversion
   // Over ranges
   Reduce,  ///< one operand, combined over all values of `ranges`, the last one fastest
 };

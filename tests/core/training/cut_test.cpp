@@ -109,6 +109,31 @@ TEST_CASE("random numbers are drawn once") {
   }
 }
 
+TEST_CASE("what follows from a small value is computed again, however far apart its uses are") {
+  const JointText text(R"(graph G {
+  weight %w "w" : f32[4,4]
+  weight %s "s" : f32[1]
+  weight %p "p" : f32[8,4]
+  weight %q "q" : f32[8,4]
+  input %x : f32[8,4]
+  input %t : f32[8,4]
+  %r = aten.rand_like.default(%s, dtype=None, layout=None, device=None, pin_memory=None, memory_format=None) : f32[1]
+  %m1 = aten.mul.Tensor(%p, %r) : f32[8,4]
+  %a = aten.mul.Tensor(%x, %m1) : f32[8,4]
+  %h = aten.matmul.default(%a, %w) : f32[8,4]
+  %m2 = aten.mul.Tensor(%q, %r) : f32[8,4]
+  %y = aten.mul.Tensor(%h, %m2) : f32[8,4]
+  %gh = aten.mul.Tensor(%t, %m2) : f32[8,4]
+  %wt = aten.transpose.int(%w, dim0=0, dim1=1) : f32[4,4]
+  %ga = aten.matmul.default(%gh, %wt) : f32[8,4]
+  %gx = aten.mul.Tensor(%ga, %m1) : f32[8,4]
+  return (%y, %gx)
+})",
+                       "og");
+  const JointGraph joint = text.joint();
+  CHECK(savedNames(joint, cutOf(joint)) == Names{"r"});
+}
+
 TEST_CASE("an input that the forward pass overwrites is copied before it is kept") {
   const JointText text(R"(graph G {
   input %b : f32[4]

@@ -34,6 +34,9 @@ void lowerDropoutMask(Call& c) {
   if (threads < 1) c.refuse("threads", "is not positive");
   const double kept = 1.0 - c.number("p");
   const TensorId states = c.tensor("states");
+  if (c.type(states) != DType::Int64 || c.rank(states) != 2) c.refuse("states", "is not i64 of two dimensions");
+  const int64_t draws = c.known(c.sizes(states)[0], "states");
+  if (row < 0 || row >= draws) c.refuse("row", "is none of the draws");
   const Sizes sizes = c.resultSizes();
   Lowering& l = c.l;
   const auto mask = [&l, states, sizes, row, vector, threads, kept](const Index& i) {
