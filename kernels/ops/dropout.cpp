@@ -5,7 +5,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Parallel.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <mutex>
@@ -17,8 +16,7 @@ namespace {
 
 /// int64 [draws, 2]: of each draw its seed, and its first block of Philox. On a CPU each draw has a seed of its own.
 at::Tensor randomStates(const at::Tensor& like, at::IntArrayRef blocks) {
-  checkRandomStates(blocks);
-  at::Tensor out = at::empty({static_cast<int64_t>(blocks.size()), 2}, like.options().dtype(at::kLong));
+  at::Tensor out = emptyStates(like, blocks);
   auto* generator =
       at::get_generator_or_default<at::CPUGeneratorImpl>(std::nullopt, at::detail::getDefaultCPUGenerator());
   const std::lock_guard<std::mutex> lock(generator->mutex_);
@@ -30,15 +28,9 @@ at::Tensor randomStates(const at::Tensor& like, at::IntArrayRef blocks) {
   return out;
 }
 
-at::Tensor randomStatesMeta(const at::Tensor& like, at::IntArrayRef blocks) {
-  checkRandomStates(blocks);
-  return at::empty({static_cast<int64_t>(blocks.size()), 2}, like.options().dtype(at::kLong));
-}
-
 at::Tensor dropoutMask(const at::Tensor& states, int64_t row, at::IntArrayRef size, double p, int64_t vector,
                        int64_t threads) {
-  checkDropoutMask(states, row, size, p, vector, threads);
-  at::Tensor out = at::empty(size, states.options().dtype(at::kBool));
+  at::Tensor out = emptyMask(states, row, size, p, vector, threads);
   const at::Tensor state = states.contiguous();
   const int64_t* at = state.const_data_ptr<int64_t>() + 2 * row;
   const auto seed = static_cast<uint64_t>(at[0]), block = static_cast<uint64_t>(at[1]);
@@ -52,23 +44,17 @@ at::Tensor dropoutMask(const at::Tensor& states, int64_t row, at::IntArrayRef si
   return out;
 }
 
-at::Tensor dropoutMaskMeta(const at::Tensor& states, int64_t row, at::IntArrayRef size, double p, int64_t vector,
-                           int64_t threads) {
-  checkDropoutMask(states, row, size, p, vector, threads);
-  return at::empty(size, states.options().dtype(at::kBool));
-}
-
 }  // namespace
 
 TORCH_LIBRARY_FRAGMENT(graft, m) {
   m.def("random_states(Tensor like, int[] blocks) -> Tensor",
         {at::Tag::pt2_compliant_tag, at::Tag::nondeterministic_seeded});
   m.impl("random_states", torch::dispatch(c10::DispatchKey::CPU, &randomStates));
-  m.impl("random_states", torch::dispatch(c10::DispatchKey::Meta, &randomStatesMeta));
+  m.impl("random_states", torch::dispatch(c10::DispatchKey::Meta, &emptyStates));
   m.def("dropout_mask(Tensor states, int row, int[] size, float p, int vector, int threads) -> Tensor",
         {at::Tag::pt2_compliant_tag});
   m.impl("dropout_mask", torch::dispatch(c10::DispatchKey::CPU, &dropoutMask));
-  m.impl("dropout_mask", torch::dispatch(c10::DispatchKey::Meta, &dropoutMaskMeta));
+  m.impl("dropout_mask", torch::dispatch(c10::DispatchKey::Meta, &emptyMask));
 }
 
 }  // namespace graft::ops

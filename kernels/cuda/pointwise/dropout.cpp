@@ -2,7 +2,6 @@
 #include "kernels/ops/dropout.h"
 
 #include <ATen/cuda/CUDAGeneratorImpl.h>
-#include <ATen/ops/empty.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -23,10 +22,9 @@ at::PhiloxCudaState drawn(int64_t blocks) {
 }
 
 at::Tensor randomStates(const at::Tensor& like, at::IntArrayRef blocks) {
-  ops::checkRandomStates(blocks);
   const c10::cuda::CUDAGuard guard(like.device());
+  at::Tensor out = ops::emptyStates(like, blocks);
   const auto count = static_cast<int64_t>(blocks.size());
-  at::Tensor out = at::empty({count, 2}, like.options().dtype(at::kLong));
   const at::PhiloxCudaState state = drawn(std::accumulate(blocks.begin(), blocks.end(), int64_t{0}));
   int64_t before = 0;
   for (int64_t first = 0; first < count; first += kMaxRandomStates) {
@@ -50,9 +48,8 @@ at::Tensor randomStates(const at::Tensor& like, at::IntArrayRef blocks) {
 
 at::Tensor dropoutMask(const at::Tensor& states, int64_t row, at::IntArrayRef size, double p, int64_t vector,
                        int64_t threads) {
-  ops::checkDropoutMask(states, row, size, p, vector, threads);
   const c10::cuda::CUDAGuard guard(states.device());
-  at::Tensor out = at::empty(size, states.options().dtype(at::kBool));
+  at::Tensor out = ops::emptyMask(states, row, size, p, vector, threads);
   if (out.numel() == 0) return out;
   const at::Tensor state = states.contiguous();
   DropoutMaskArgs a;

@@ -7,7 +7,7 @@ import torch
 import torch.fx
 import torch.utils._pytree as pytree
 
-from .nodes import ALIASES, RESHAPES, TURNS, called, copied
+from .nodes import ALIASES, RESHAPES, TURNS, arguments_of, called, copied, look_alike
 
 aten = torch.ops.aten
 # 0 where their first argument is
@@ -29,11 +29,6 @@ def has_known_sizes(graph):
     """Whether no size of the graph varies: zeros of any of its values can be made."""
     values = [v for n in graph.nodes for v in pytree.tree_leaves(n.meta.get("val"))]
     return all(isinstance(n, int) for v in values if isinstance(v, torch.Tensor) for n in (*v.shape, *v.stride()))
-
-
-def look_alike(a, b):
-    a, b = a.meta["val"], b.meta["val"]
-    return a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
 
 
 class Zeros:
@@ -65,8 +60,7 @@ class Zeros:
         """Whether the operator computes gradients, and all that it is given are 0."""
         if n.target.namespace not in ("aten", "graft"):
             return False
-        given = dict(zip((a.name for a in n.target._schema.arguments), n.args)) | dict(n.kwargs)
-        gradients = [v for name, v in given.items() if name.startswith("grad") and isinstance(v, torch.fx.Node)]
+        gradients = [v for name, v in arguments_of(n).items() if name.startswith("grad") and isinstance(v, torch.fx.Node)]
         return bool(gradients) and all(map(self.is_zero, gradients))
 
     def left(self, n):

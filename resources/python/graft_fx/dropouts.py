@@ -76,11 +76,14 @@ def runs(module):
     return out
 
 
-def in_two_steps(module):
-    """Rewrites a joint graph in place; returns how many dropouts it has changed. The operators must be loaded."""
-    count = 0
+def in_two_steps(module, library=None):
+    """Rewrites a joint graph in place; returns how many dropouts it has changed. `library`: has the operators, which otherwise must be
+    loaded."""
+    count, found = 0, runs(module)
+    if found and library:
+        torch.ops.load_library(library)
     inputs = [p for p in module.graph.find_nodes(op="placeholder") if p.name.startswith("primals") and isinstance(p.meta.get("val"), torch.Tensor)]
-    for dropouts in runs(module):
+    for dropouts in found:
         device = dropouts[0].device
         like = next((p for p in inputs if p.meta["val"].device == device), None)
         if like is None or any(d.device != device for d in dropouts):
@@ -92,7 +95,3 @@ def in_two_steps(module):
         for row, dropout in enumerate(dropouts):
             dropout.rewrite(module.graph, states, row)
     return count
-
-
-def any_in(module):
-    return bool(runs(module))

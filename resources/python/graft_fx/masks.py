@@ -8,7 +8,7 @@ import torch
 import torch.fx
 
 from .autocast import HALVES
-from .nodes import ALIASES, behind, called
+from .nodes import ALIASES, arguments_of, behind, called, look_alike
 
 aten = torch.ops.aten
 DEVICES = ("cuda",)  # where a kernel holds the mask and the norm's gradient
@@ -25,17 +25,8 @@ def base_of(node):
     return behind(node, ALIASES)
 
 
-def arguments_of(node):
-    return dict(zip((a.name for a in node.target._schema.arguments), node.args)) | dict(node.kwargs)
-
-
 def value_of(node):
     return node.meta.get("val")
-
-
-def look_alike(a, b):
-    a, b = value_of(a), value_of(b)
-    return a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
 
 
 class Norm:

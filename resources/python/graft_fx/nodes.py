@@ -20,6 +20,17 @@ def behind(node, targets):
     return node
 
 
+def arguments_of(node):
+    """The arguments of a call of an operator, by its parameters' names."""
+    return dict(zip((a.name for a in node.target._schema.arguments), node.args)) | dict(node.kwargs)
+
+
+def look_alike(a, b):
+    """Whether the values of both lie in memory alike."""
+    a, b = a.meta["val"], b.meta["val"]
+    return a.dtype == b.dtype and a.shape == b.shape and a.stride() == b.stride()
+
+
 def copied(module):
     """The module with a graph of its own."""
     graph = torch.fx.Graph()

@@ -50,14 +50,12 @@ def why_not(module, device):
 def growing_segments():
     """What is allocated meanwhile lies in segments that grow. A recording's tensors come and go in all sizes, and what one of them leaves
     in a segment of its own serves no larger one. The setting is the process's, so it is put back."""
-    if torch.cuda.get_allocator_backend() != "native":
-        yield
-        return
-    before = torch.cuda.memory._snapshot()["allocator_settings"]
-    said = before.get("PYTORCH_CUDA_ALLOC_CONF", "")
+    is_native = torch.cuda.get_allocator_backend() == "native"
+    before = torch.cuda.memory._snapshot()["allocator_settings"] if is_native else {}
     if before.get("expandable_segments", True):  # or nothing is known of it
         yield
         return
+    said = before.get("PYTORCH_CUDA_ALLOC_CONF", "")
     rest = ",".join(w for w in said.split(",") if w and not w.strip().startswith("expandable_segments"))
     setting = torch._C._accelerator_setAllocatorSettings
     setting(f"{rest},expandable_segments:True".lstrip(","))

@@ -369,9 +369,7 @@ class Trainer:
         self.may_be_absent = absent.has_known_sizes(module.graph)
         if self.backend.fuse:
             masks.from_norms(module)
-            if dropouts.any_in(module):
-                torch.ops.load_library(self.backend.library)
-                dropouts.in_two_steps(module)
+            dropouts.in_two_steps(module, self.backend.library)
         module.recompile()
         static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
         if self.recordings is not None:

@@ -43,6 +43,12 @@ constexpr const char* chain = R"(graph chain {
   return %c
 })";
 
+struct OperatorsOf : OperatorSet {
+  explicit OperatorsOf(std::initializer_list<const char*> schemas) {
+    for (const char* s : schemas) add(*parseSchema(s));
+  }
+};
+
 }  // namespace
 
 TEST_CASE("a chain of pointwise operators is one group") {
@@ -506,12 +512,10 @@ TEST_CASE("on a GPU, pooling with places is a kernel, with what is behind it") {
 }
 
 TEST_CASE("a group that reads no tensor stays operators, which follow the model to its device") {
-  static OperatorSet operators;
-  for (const char* schema :
-       {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-        "pin_memory=None) -> Tensor",
-        "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "aten::neg(Tensor self) -> Tensor"})
-    operators.add(*parseSchema(schema));
+  static OperatorsOf operators(
+      {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+       "pin_memory=None) -> Tensor",
+       "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "aten::neg(Tensor self) -> Tensor"});
   const Graph g = graphOf(R"(graph g {
     input %x : i64[4096]
     %r = aten.arange.default(4096, dtype=None, layout=None, device=None, pin_memory=None) : i64[4096]
@@ -528,12 +532,10 @@ TEST_CASE("a group that reads no tensor stays operators, which follow the model 
 }
 
 TEST_CASE("numbers do not say where a group runs: they may stay on the CPU when the model moves") {
-  static OperatorSet operators;
-  for (const char* schema :
-       {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
-        "pin_memory=None) -> Tensor",
-        "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::neg(Tensor self) -> Tensor"})
-    operators.add(*parseSchema(schema));
+  static OperatorsOf operators(
+      {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+       "pin_memory=None) -> Tensor",
+       "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::neg(Tensor self) -> Tensor"});
   const auto planned = [&](std::string text, std::string_view device) {
     for (size_t at; (at = text.find("DEVICE")) != text.npos;) text.replace(at, 6, device);
     return planFusion(graphOf(text, operators));
@@ -568,12 +570,10 @@ TEST_CASE("on a GPU, a large tensor's rows and its columns are reduced by one ke
   }})",
                        rows);
   };
-  static OperatorSet operators;
-  for (const char* schema :
-       {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
-        "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::neg(Tensor self) -> Tensor",
-        "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"})
-    operators.add(*parseSchema(schema));
+  static OperatorsOf operators(
+      {"aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+       "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::neg(Tensor self) -> Tensor",
+       "aten::sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor"});
   const auto graph = [&](int rows) { return graphOf(text(rows), operators); };
   FusionOptions gpu;
   planForGpu(gpu);
