@@ -86,6 +86,15 @@ class Captured(unittest.TestCase):
         for _ in range(4):
             y = torch.rand(16, 16, device="cuda")
             self.assertTrue(torch.equal(graphs(y), Products()(y)))
+        sys.path.insert(0, str(SOURCE / "resources" / "python"))
+        import graft_fx
+        backend = graft_fx.backend(graft=str(BUILD / "bin" / "graft"), library=str(BUILD / "lib" / "libgraft_ops.so"), budget=5)
+        call = torch.compile(Products(), backend=backend)
+        for _ in range(4):
+            y = torch.rand(16, 16, device="cuda")
+            self.assertTrue(torch.equal(call(y), Products()(y)))
+        self.assertNotIn("reason", backend.reports[0])
+        self.assertTrue(backend.reports[0]["graft"]["captured"])
 
 
 class Anywhere(unittest.TestCase):

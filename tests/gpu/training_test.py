@@ -40,7 +40,8 @@ class Net(torch.nn.Module):
         for layer in self.layers:
             x = checkpoint(layer, x, use_reentrant=False) if self.again else layer(x)
         logits = self.head(self.norm(x))
-        return logits, F.cross_entropy(logits.flatten(0, 1).float(), tokens.roll(-1, 1).flatten())
+        scores = logits.to(torch.promote_types(logits.dtype, torch.float32))
+        return logits, F.cross_entropy(scores.flatten(0, 1), tokens.roll(-1, 1).flatten())
 
 
 class Convolutions(torch.nn.Module):

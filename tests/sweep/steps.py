@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Steps of training with graft_fx.backend(training=True) beside eager ones: gradients in fp64, memory, and losses.
 
-    steps.py BUILD [--steps N] [MODEL...]
+    steps.py BUILD [--steps N] [--device cpu|cuda] [MODEL...]
 
-Prints a table in Markdown. Models are those of cuts.py, without dropout.
+Prints a table in Markdown. Models are those of cuts.py, without dropout. On a GPU the backend also generates kernels and records both
+halves in CUDA graphs.
 
 Gradients: the largest difference of a parameter's gradient to eager's in fp64, relative to its largest value. Memory, as PyTorch's
 allocator counts it beside what is there before a step: the most during the step, and what is there between forward and backward pass.
@@ -58,32 +59,47 @@ def apart(a, b):
     return max(float((a[n] - b[n]).abs().max()) / max(float(a[n].abs().max()), 1e-6 * most) for n in a)
 
 
-def losses(call, model, inputs, steps, half=True):
+def memory_of(work, device):
+    """Bytes during and behind `work`, beside what was there before it."""
+    if device == "cpu":
+        return bytes_of(work)
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    kept = work()
+    torch.cuda.synchronize()
+    most, now = torch.cuda.max_memory_allocated() - before, torch.cuda.memory_allocated() - before
+    del kept
+    return most, now
+
+
+def losses(call, model, inputs, steps, device, half=True):
     optimizer = torch.optim.SGD(model.parameters(), 0.01)
     out = []
     for _ in range(steps):
         optimizer.zero_grad(set_to_none=True)
-        with torch.autocast("cpu", torch.bfloat16, enabled=half):
+        with torch.autocast(device, torch.bfloat16, enabled=half):
             loss = loss_of(call(**inputs))
         loss.backward()
         optimizer.step()
-        out.append(float(loss))
-    return torch.tensor(out)
+        out.append(loss.detach().float())
+    return torch.stack(out).cpu()
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("build", type=pathlib.Path)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("models", nargs="*")
     given = parser.parse_intermixed_args()
     warnings.simplefilter("ignore")
-    build = given.build.resolve()
+    build, device = given.build.resolve(), given.device
 
     def compiled(model, memory="100%"):
         torch._dynamo.reset()
         backend = graft_fx.backend(graft=str(build / "bin/graft"), library=str(build / "lib/libgraft_ops.so"), training=True, memory=memory,
-                                   fuse=False)
+                                   fuse=device == "cuda")
         return torch.compile(model, backend=backend)
 
     print("| model | gradients apart, 100 % | 50 % | MB a step, eager | 100 % | 50 % | MB behind the forward pass, eager | 100 % | 50 % | bf16 losses apart | eager bf16 to fp32 |")
@@ -92,7 +108,8 @@ def main():
         if given.models and name not in given.models:
             continue
         torch.manual_seed(0)
-        model = without_dropout(make().train())
+        inputs = {k: v.to(device) if torch.is_tensor(v) else v for k, v in inputs.items()}
+        model = without_dropout(make().to(device).train())
         row = []
         for memory in ("100%", "50%"):
             double = copy.deepcopy(model).double()
@@ -114,18 +131,18 @@ def main():
                 one.zero_grad(set_to_none=True)
                 step()
             one.zero_grad(set_to_none=True)
-            row.append(f"{bytes_of(step)[0] / 1e6:.2f}")
-            held.append(f"{bytes_of(forward)[1] / 1e6:.2f}")
+            row.append(f"{memory_of(step, device)[0] / 1e6:.2f}")
+            held.append(f"{memory_of(forward, device)[1] / 1e6:.2f}")
         row += held
         if given.steps:
             off, bound = [], []
             for seed in range(3):
                 torch.manual_seed(seed)
-                start = without_dropout(make().train())
+                start = without_dropout(make().to(device).train())
                 one, two, three = (copy.deepcopy(start) for _ in range(3))
-                eager = losses(one, one, inputs, given.steps)
-                off.append(float((losses(compiled(two), two, inputs, given.steps) - eager).abs().max()))
-                bound.append(float((eager - losses(three, three, inputs, given.steps, half=False)).abs().max()))
+                eager = losses(one, one, inputs, given.steps, device)
+                off.append(float((losses(compiled(two), two, inputs, given.steps, device) - eager).abs().max()))
+                bound.append(float((eager - losses(three, three, inputs, given.steps, device, half=False)).abs().max()))
             row += [f"{max(off):.1e}", f"{max(bound):.1e}"]
         print(f"| {name} | {' | '.join(row)} |", flush=True)
 

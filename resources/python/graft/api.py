@@ -46,9 +46,9 @@ class Report(dict):  # type: ignore[type-arg]
         return (self.result.get("timing") or {}).get("ratio")
 
     def __repr__(self) -> str:
-        if not self.changed:
-            return "<graft.Report: unchanged>"
         speed = f", {self.speed:.2f} times as fast" if self.speed else ""
+        if not self.changed:
+            return f"<graft.Report: unchanged{speed + ' in CUDA graphs' if speed else ''}>"
         verified = {True: "verified", False: "not verified", None: "nothing compared"}[self.verified]
         return f"<graft.Report: {sum(self.rewrites.values())} rewrites, {verified}{speed}>"
 

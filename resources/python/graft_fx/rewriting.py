@@ -115,8 +115,8 @@ class Backend:
                 document = self._apply(folder, [arguments[i] for i in given])
                 report["graft"] = document
                 rules = [step for step in document["steps"] if step["isRule"]]
-                if self.rules is None and document["unchanged"]:
-                    raise Unfit("nothing makes it faster")
+                if self.rules is None and document["unchanged"] and "output" not in document:
+                    raise Unfit(f"nothing makes it faster: {document['whyUnchanged']}")
                 if self.rules is not None and not any(rule["rewrites"] for rule in rules):
                     wrong = [rule["name"] for rule in rules if rule["rolledBack"]]
                     raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
@@ -195,7 +195,9 @@ class Backend:
         document = json.loads(run.stdout)
         for own in document.get("libraries", []):
             self._load_own(own["path"], own["operators"])
-        return document["result"] if self.rules is None else document["models"][0]
+        if self.rules is None:
+            return document["result"] | {"whyUnchanged": document.get("whyUnchanged")}
+        return document["models"][0]
 
     @staticmethod
     def _load_own(path, operators):
