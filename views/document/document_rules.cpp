@@ -104,7 +104,10 @@ void Document::readRules(const QJsonObject& result) {
     r.description = at(o, "description").toString();
     r.line = at(o, "line").toInt();
     r.finds = at(o, "finds").toBool();
-    r.pattern = decodeGraph(at(o, "pattern").toObject());
+    r.patternJson = at(o, "pattern").toObject();
+    const RuleInfo* old = rule(r.name);
+    // One changes one rule at a time: the other patterns stay the graphs that they are.
+    r.pattern = old && old->patternJson == r.patternJson ? old->pattern : decodeGraph(r.patternJson);
     const QJsonObject lines = at(o, "patternLines").toObject();
     for (auto it = lines.begin(); it != lines.end(); ++it) {
       const QJsonObject l = it.value().toObject();
@@ -112,7 +115,7 @@ void Document::readRules(const QJsonObject& result) {
     }
     for (NodeId id : r.pattern->order()) r.patternOrder << toQt(r.pattern->node(id).name);
     // What matched before stays until the new answer is here: nothing flickers.
-    if (const RuleInfo* old = rule(r.name)) r.matches = old->matches;
+    if (old) r.matches = old->matches;
     rules.push_back(std::move(r));
   }
   rules_ = std::move(rules);

@@ -8,6 +8,7 @@
 #include <QPalette>
 #include <QStyleFactory>
 #include <QSvgRenderer>
+#include <optional>
 
 #include "views/widgets/qt_color.h"
 
@@ -41,6 +42,10 @@ QFont monospace() {
 }
 
 void applyTheme(Theme theme) {
+  // Styling anew every widget that is there takes longer than making the window.
+  static std::optional<Theme> applied;
+  if (applied == theme) return;
+  applied = theme;
   systemTheme();
   if (!started) {
     registerResources();

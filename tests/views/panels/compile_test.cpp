@@ -250,6 +250,48 @@ class CompileTest : public test::WindowFixture {
     QCOMPARE(text.nodeAt(9), QStringLiteral("node_0"));
   }
 
+  /// Also where the text before had other margins, and where the panel has another width since.
+  void wrappedLinesEndWithinThePanel() {
+    CodeText text(CodeText::Plain, QStringLiteral("Loops"));
+    text.resize(500, 400);
+    text.show();
+    QsciScintilla* view = text.editor();
+    const auto codeOf = [&](int lines, int nodesOfALine) {
+      QString code(lines - 1, QLatin1Char('\n'));
+      QStringList nodes;
+      QJsonArray spans;
+      for (int i = 0; i < 40; ++i) {
+        code += i == 0 ? QStringLiteral("y[i0] =") : QStringLiteral(" i%1 + 0 +").arg(i % 10);
+        if (i >= nodesOfALine) continue;
+        nodes << QStringLiteral("node_%1").arg(i);
+        spans << QJsonObject{{QStringLiteral("node"), nodes.last()},
+                             {QStringLiteral("begin"), code.size() - 2},
+                             {QStringLiteral("end"), code.size() - 1}};
+      }
+      text.setCode(code + QStringLiteral("\nend\n"), nodes, spans);
+    };
+    const auto farthest = [&] {
+      long x = 0;
+      for (long at = 0; at < view->length(); ++at)
+        if (view->SendScintilla(QsciScintillaBase::SCI_GETCHARAT, at) != ' ')
+          x = std::max(x, view->SendScintilla(QsciScintillaBase::SCI_POINTXFROMPOSITION, 0UL, at + 1));
+      return static_cast<int>(x);
+    };
+    for (const auto& [lines, nodes, width] : std::initializer_list<std::array<int, 3>>{
+             {3, 3, 500}, {3, 5, 500}, {2000, 5, 500}, {3, 0, 500}, {3, 3, 620}, {3, 3, 410}, {2000, 1, 333}}) {
+      text.resize(width, 400);
+      codeOf(lines, nodes);
+      QTRY_VERIFY(view->SendScintilla(QsciScintillaBase::SCI_WRAPCOUNT, static_cast<long>(lines - 1)) > 1);
+      QTest::qWait(50);
+      QVERIFY2(farthest() <= view->viewport()->width(), qPrintable(QStringLiteral("%1 lines, %2 nodes, %3: %4 of %5")
+                                                                       .arg(lines)
+                                                                       .arg(nodes)
+                                                                       .arg(width)
+                                                                       .arg(farthest())
+                                                                       .arg(view->viewport()->width())));
+    }
+  }
+
   void codeOfGpusWearsTheColoursToo() {
     openCompile();
     choose("div_add_softmax");

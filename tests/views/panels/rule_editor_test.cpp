@@ -178,6 +178,20 @@ class RuleEditorTest : public test::WindowFixture {
     Q_EMIT library->addAsked(file.fileName(), QStringLiteral("Mine"));  // not twice
     QCOMPARE(window_->panel<RuleEditor>()->text(), text);
   }
+
+  /// Each key has all rules read again; only what changed is another graph, which is laid out and drawn.
+  void patternsThatOneDoesNotEditStayTheSameGraphs() {
+    open();
+    const QString gelu = QStringLiteral(
+        "\n\nclass Gelu(Rule):\n    # match: %1\n    def pattern(x):\n        return %1(x)\n\n"
+        "    def replacement(x):\n        return x\n");
+    type(QString::fromLatin1(test::rulesText) + gelu.arg(QStringLiteral("gelu")));
+    QCOMPARE(document().rules().size(), size_t{2});
+    const GraphRef first = document().rules()[0].pattern, second = document().rules()[1].pattern;
+    type(QString::fromLatin1(test::rulesText) + gelu.arg(QStringLiteral("softmax")));
+    QTRY_VERIFY(document().rules()[1].pattern != second);
+    QCOMPARE(document().rules()[0].pattern, first);
+  }
 };
 
 }  // namespace

@@ -67,6 +67,24 @@ class WindowTest : public test::WindowFixture {
     QTRY_COMPARE(currentTheme(), Theme::Dark);
     window_->setTheme(Theme::Light);
   }
+
+  /// Styling all widgets anew takes as long as making them.
+  void aThemeThatIsThereStylesNothingAnew() {
+    start();
+    struct Counter : QObject {
+      int styled = 0;
+      bool eventFilter(QObject*, QEvent* e) override {
+        styled += e->type() == QEvent::StyleChange;
+        return false;
+      }
+    } counter;
+    window_->canvas()->installEventFilter(&counter);
+    window_->setTheme(currentTheme());
+    QCOMPARE(counter.styled, 0);
+    window_->setTheme(Theme::Dark);
+    QVERIFY(counter.styled > 0);
+    window_->setTheme(Theme::Light);
+  }
 };
 
 }  // namespace

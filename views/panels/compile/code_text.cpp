@@ -119,7 +119,7 @@ void CodeText::setCode(const QString& text, const QStringList& nodes, const QJso
   setEditing(false);
   clearAnnotations();
   view_->setText(text);
-  view_->setMarginWidth(0, QString::number(view_->lines()) + QLatin1Char('0'));
+  setMargin(0, QFontMetrics(monospace()).horizontalAdvance(QString::number(view_->lines()) + QLatin1Char('0')));
   colour();
   numberLines();
   // What all kernels begin with is scrolled away.
@@ -134,7 +134,7 @@ void CodeText::setNone(const QString& why) {
   setCode(why, {}, {});
   if (lexer_) view_->SendScintilla(QsciScintillaBase::SCI_STARTSTYLING, 0L);
   if (lexer_) view_->SendScintilla(QsciScintillaBase::SCI_SETSTYLING, view_->length(), 0L);
-  view_->setMarginWidth(0, 0);  // a sentence has no lines to count
+  setMargin(0, 0);  // a sentence has no lines to count
 }
 
 QString CodeText::text() const { return view_->text(); }
@@ -181,9 +181,15 @@ void CodeText::numberLines() {
     view_->setMarginText(line, words, style);
     numbers_.insert(line, words);
   }
-  if (widest == view_->marginWidth(numberMargin)) return;
-  view_->setMarginWidth(numberMargin, widest);
-  // Lines that were wrapped for the width before are wrapped anew.
+  setMargin(numberMargin, widest);
+}
+
+/// Lines that were wrapped for the width before are wrapped anew. Scintilla does so with the margins that it had when
+/// it last looked at its styles; asking how high lines are makes it look.
+void CodeText::setMargin(int margin, int width) {
+  if (width == view_->marginWidth(margin)) return;
+  view_->setMarginWidth(margin, width);
+  view_->SendScintilla(QsciScintillaBase::SCI_TEXTHEIGHT, 0L);
   view_->setWrapMode(QsciScintilla::WrapNone);
   view_->setWrapMode(QsciScintilla::WrapWord);
 }

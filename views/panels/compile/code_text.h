@@ -55,6 +55,7 @@ class CodeText : public QWidget {
  private:
   void colour();
   void numberLines();
+  void setMargin(int margin, int width);
   int lineOf(int byte) const;
   void scrollTo(int line);
 

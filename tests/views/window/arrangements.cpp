@@ -1,0 +1,163 @@
+// arrangements [--size WxH] [--theme T] [--method NAME] [--only NAME]... FOLDER ENGINE... -- MODEL [RULES]: pictures of
+// every arrangement of the window with a model, to look at: Explore collapsed, all open and at 100 %, Rewrite, Compare,
+// Measure, Compile, and the training step of a joint graph. Nothing is measured or verified. At double scale:
+// QT_SCALE_FACTOR=2.
+#include <QApplication>
+#include <QCommandLineParser>
+#include <QDir>
+#include <QElapsedTimer>
+#include <QFileInfo>
+#include <QSettings>
+#include <QStandardPaths>
+#include <QTest>
+#include <cstdio>
+#include <functional>
+
+#include "views/canvas/canvas.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/widgets/theme.h"
+#include "views/window/compile/compile_view.h"
+#include "views/window/main_window.h"
+
+using namespace graft;
+
+namespace {
+
+class Looker {
+ public:
+  Looker(MainWindow& window, QString stem, QStringList only)
+      : window_(window), document_(window.document()), stem_(std::move(stem)), only_(std::move(only)) {}
+
+  bool open(const QString& model, const QString& method) {
+    window_.openModel(model, {}, method);
+    return until("the model", [&] { return document_.isOpen() && isDrawn(); });
+  }
+
+  void explore() {
+    window_.arrange(Arrangement::Explore);
+    shoot("explore");
+    window_.canvas()->setDepth(-1);
+    until("all modules", [&] { return isDrawn(); });
+    window_.canvas()->fit();
+    shoot("open_fit");
+    const auto& order = document_.graph()->order();
+    window_.canvas()->reveal(QString::fromStdString(document_.graph()->node(order[order.size() / 2]).name));
+    until("the node", [&] { return isDrawn(); });
+    window_.canvas()->zoomToKeys(window_.canvas()->selection(), 1, 1);
+    shoot("open_100");
+    window_.canvas()->setSelection({});
+    window_.canvas()->setDepth(1);
+  }
+
+  void rewrite(const QString& rules) {
+    window_.openRules(rules);
+    window_.arrange(Arrangement::Rewrite);
+    if (!until("matches", [&] { return !document_.rules().empty() && document_.rules().front().matched; })) return;
+    window_.panel<MatchesPanel>()->next();
+    shoot("rewrite");
+    document_.preview(document_.currentRule());
+    if (until(
+            "a preview", [&] { return document_.isPreviewing(); }, 10000))
+      shoot("compare");
+    document_.endPreview();
+  }
+
+  void measure() {
+    window_.arrange(Arrangement::Measure);
+    shoot("measure");
+  }
+
+  void compile() {
+    window_.arrange(Arrangement::Compile);
+    const Compilation& compilation = document_.compilation();
+    if (!until("the plan of kernels", [&] { return compilation.isKnown() && !compilation.isBusy(); })) return;
+    shoot("compile");
+    window_.compileView().setByKernels(true);
+    shoot("kernels");
+    window_.compileView().setByKernels(false);
+  }
+
+  void training() {
+    if (!document_.isJoint()) return;
+    window_.arrange(Arrangement::Explore);
+    window_.setTraining(true);
+    const TrainingCut& cut = window_.cut();
+    if (until("the cut", [&] { return !cut.report().isEmpty() && !cut.isBusy(); })) shoot("training");
+  }
+
+  bool wants(const char* name) const { return only_.isEmpty() || only_.contains(QLatin1String(name)); }
+  bool failed() const { return failed_; }
+
+ private:
+  bool isDrawn() { return window_.canvas()->scene() && !window_.canvas()->isPartial(); }
+
+  bool until(const char* what, const std::function<bool()>& done, int ms = 120000) {
+    QElapsedTimer timer;
+    timer.start();
+    while (!done() && timer.elapsed() < ms) QTest::qWait(20);
+    if (done()) return true;
+    std::fprintf(stderr, "arrangements: gave up waiting for %s\n", what);
+    failed_ = true;
+    return false;
+  }
+
+  void shoot(const char* name) {
+    QTest::qWait(500);
+    const QString path = QStringLiteral("%1_%2.png").arg(stem_, QLatin1String(name));
+    if (!window_.grab().save(path)) failed_ = true;
+    std::printf("%s\n", qPrintable(path));
+  }
+
+  MainWindow& window_;
+  Document& document_;
+  QString stem_;
+  QStringList only_;
+  bool failed_ = false;
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  QApplication app(argc, argv);
+  QStandardPaths::setTestModeEnabled(true);
+  QApplication::setOrganizationName(QStringLiteral("graft-arrangements"));
+  QSettings().clear();
+  const QStringList words = QApplication::arguments();
+  const qsizetype split = words.indexOf(QStringLiteral("--"));
+  QCommandLineParser parser;
+  parser.setOptionsAfterPositionalArgumentsMode(QCommandLineParser::ParseAsPositionalArguments);
+  const QCommandLineOption size(QStringLiteral("size"), QStringLiteral("Of the window"), QStringLiteral("WxH"),
+                                QStringLiteral("1440x900")),
+      theme(QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("T"), QStringLiteral("light")),
+      method(QStringLiteral("method"), QStringLiteral("Which graph of a capture"), QStringLiteral("NAME")),
+      only(QStringLiteral("only"), QStringLiteral("Only this arrangement"), QStringLiteral("NAME"));
+  parser.addOptions({size, theme, method, only});
+  if (split < 0 || words.size() < split + 2 || !parser.parse(words.mid(0, split)) ||
+      parser.positionalArguments().size() < 2)
+    return std::fprintf(stderr,
+                        "usage: arrangements [--size WxH] [--theme T] [--method NAME] [--only NAME]... FOLDER "
+                        "ENGINE... -- MODEL [RULES]\n"),
+           2;
+  const QStringList own = parser.positionalArguments();
+  QDir().mkpath(own[0]);
+  const Theme shown = parser.value(theme) == QLatin1String("dark") ? Theme::Dark : Theme::Light;
+  applyTheme(shown);
+  MainWindow window(own.mid(1));
+  const QStringList sides = parser.value(size).split(QLatin1Char('x'));
+  window.resize(sides.value(0).toInt(), sides.value(1).toInt());
+  window.setTheme(shown);
+  window.show();
+  const QString model = words[split + 1];
+  Looker look(window,
+              QStringLiteral("%1/%2_%3_%4%5")
+                  .arg(own[0], QFileInfo(model).completeBaseName(), parser.value(size), parser.value(theme),
+                       window.devicePixelRatioF() > 1 ? QStringLiteral("_double") : QString()),
+              parser.values(only));
+  if (!look.open(model, parser.value(method))) return 1;
+  if (look.wants("explore")) look.explore();
+  if (words.size() > split + 2 && look.wants("rewrite")) look.rewrite(words[split + 2]);
+  if (look.wants("measure")) look.measure();
+  if (look.wants("compile")) look.compile();
+  if (look.wants("training")) look.training();
+  return look.failed() ? 1 : 0;
+}
