@@ -53,6 +53,8 @@ class Accesses {
   const Affine& ofLoad(ExprId load);  ///< the same of a Load, kept
   /// Whether a Load's index lies in its buffer for all values of the ranges, whatever is around it.
   bool isAlwaysInside(ExprId load);
+  /// The strides of a buffer that the program has got since.
+  void addBuffer(Strides strides) { strides_.push_back(std::move(strides)); }
   Affine affine(ExprId id) { return read(id); }  ///< of any i64 expression
   loops::Simplifier& simplifier() { return simplifier_; }
   const loops::Program& program() const { return program_; }

@@ -82,6 +82,48 @@ LoopPlanner::Step LoopPlanner::stepOf(const Affine& a, RangeId r) const {
   return step;
 }
 
+std::optional<int64_t> LoopPlanner::strideOf(const Affine& a, RangeId r) const {
+  const loops::ExprPool& pool = accesses_.program().expressions;
+  std::optional<int64_t> stride = 0;
+  for (const Affine::Term& t : a.terms) {
+    const Expr& e = pool[t.atom];
+    if (e.op == Op::Range && e.range() == r) {
+      const int64_t* factor = pool.findInteger(t.factor);
+      stride = factor && stride ? std::optional(*factor) : std::nullopt;
+    } else if (e.op != Op::Range && accesses_.of(t.atom).depends(r)) {
+      stride.reset();
+    }
+  }
+  return stride;
+}
+
+double LoopPlanner::loadCost(ExprId load, RangeId vector, double lanes) const {
+  const Affine& where = accesses_.ofLoad(load);
+  if (lanes <= 1 || stepOf(where, vector) != Step::Other) return 1;
+  const auto stride = strideOf(where, vector);
+  const int64_t apart = stride ? std::abs(*stride) : 0;
+  if (apart > 0 && apart <= mostStep(width_)) return 2.0 * static_cast<double>(apart);
+  return kGather * lanes;
+}
+
+bool LoopPlanner::isInterleaved(const loops::Store& store, RangeId vector, RangeId range) {
+  const loops::Program& program = accesses_.program();
+  const int64_t* count = program.expressions.findInteger(program.range(range).extent);
+  if (!count || *count < 2 || *count > kMostInterleaved || store.scan || !store.ranges.empty()) return false;
+  if (program.buffer(store.buffer).role == loops::Buffer::Role::Local) return false;
+  const Affine where = accesses_.offset(store.buffer, store.index);
+  return strideOf(where, vector) == *count && strideOf(where, range) == 1;
+}
+
+std::optional<RangeId> LoopPlanner::interleavedRange(const loops::Nest& nest, RangeId vector) {
+  if (!schedule_.transposes) return std::nullopt;
+  for (const RangeId r : nest.outer)
+    if (r != vector && std::any_of(nest.stores.begin(), nest.stores.end(),
+                                   [&](const loops::Store& s) { return isInterleaved(s, vector, r); }))
+      return r;
+  return std::nullopt;
+}
+
 DType scanType(DType stored, loops::ReduceKind kind) {
   if (stored == DType::Float16 || stored == DType::BFloat16) return DType::Float32;
   const bool adds = kind == loops::ReduceKind::Sum || kind == loops::ReduceKind::Product;
@@ -185,8 +227,7 @@ double LoopPlanner::bodyCost(const Body& body, const std::vector<RangeId>& trips
   if (vector && contains(trips, *vector)) lanes = std::min<double>(width_, extent(*vector));
   double each = body.operations + 1;
   for (const ExprId load : body.loads) {
-    const bool isGather = lanes > 1 && stepOf(accesses_.ofLoad(load), *vector) == Step::Other;
-    each += isGather ? kGather * lanes : 1;
+    each += lanes > 1 ? loadCost(load, *vector, lanes) : 1;
   }
   return times / lanes * each;
 }
@@ -208,13 +249,16 @@ double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> 
   const Body body = bodyOf(store.value);
   std::vector<RangeId> trips = outer_;
   trips.insert(trips.end(), store.ranges.begin(), store.ranges.end());
-  double cost = bodyCost(body, trips, vector);
   double times = 1;
   for (const RangeId r : trips) times *= extent(r);
   const bool isVector = vector && contains(trips, *vector);
   const double lanes = isVector ? std::min<double>(width_, extent(*vector)) : 1;
+  const bool isTurned = isVector && contains(outer_, *vector) && turnedAlong(store, *vector);
+  if (isTurned && isTurnedCopy(store, *vector)) return times / lanes * kTranspose;
+  double cost = bodyCost(body, trips, vector);
   const bool isScatter = isVector && stepOf(accesses_.offset(store.buffer, store.index), *vector) != Step::Unit;
-  cost += times / lanes * (isScatter ? 2 * lanes : 1);
+  const bool isAlternate = isScatter && interleaved_ && isInterleaved(store, *vector, *interleaved_);
+  cost += times / lanes * (isTurned ? kTranspose : isAlternate ? 3 : isScatter ? 2 * lanes : 1);
   for (const ExprId r : body.reduces) cost += reduceCost(r, vector);
   return cost;
 }
@@ -275,6 +319,7 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     uses.asValues.insert(uses.asValues.end(), part.asValues.begin(), part.asValues.end());
   }
   outer_ = nest.outer;
+  interleaved_.reset();
   double inside = 0;
   for (const loops::Store& store : nest.stores) {
     double cost = 0;
@@ -301,11 +346,13 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     vector = chosen;
     least = costAlong(nest, *vector, plan.outer);
   }
-  plan.instructions = least;
+  plan.instructions = plan.total = least;
+  vector_.reset();
   if (vector) {
     const auto at =
         std::find_if(plan.outer.begin(), plan.outer.end(), [&](const Loop& l) { return contains(l.ranges, *vector); });
     plan.vector = *at;
+    vector_ = plan.vector->ranges.back();
     plan.outer.erase(at);
     double operations = 0;
     bool isReduction = false;
@@ -317,8 +364,24 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
         operations += accesses_.of(accesses_.program().expressions[r].operands[0]).operations;
       }
     }
+    plan.interleaved = interleavedRange(nest, *vector_);
+    if (plan.interleaved) {
+      const auto alone = std::find_if(plan.outer.begin(), plan.outer.end(), [&](const Loop& l) {
+        return l.ranges == std::vector<RangeId>{*plan.interleaved};
+      });
+      if (alone == plan.outer.end()) {
+        plan.interleaved.reset();
+      } else {
+        operations *= estimate(alone->extent);
+        plan.outer.erase(alone);
+      }
+    }
     const double length = estimate(plan.vector->extent);
     plan.lanes = lanesFor(operations, length, isReduction);
+    const RangeId along = plan.vector->ranges.back();
+    const bool isTurned = std::any_of(nest.stores.begin(), nest.stores.end(),
+                                      [&](const loops::Store& s) { return turnedAlong(s, along).has_value(); });
+    if (isTurned) plan.lanes = width_;
     const bool isKnown = accesses_.program().expressions.findInteger(plan.vector->extent) != nullptr;
     if (!isKnown || length > static_cast<double>(kBlock)) {
       plan.block = isReduction ? 4 * plan.lanes : kBlock;
@@ -326,7 +389,7 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
       plan.block = 2 * plan.lanes;
     }
   }
-  if (vector && schedule_.transposes) findTile(nest, plan);
+  if (vector && schedule_.transposes && !plan.interleaved) findTile(nest, plan);
   if (vector && schedule_.block > 0) plan.block = (schedule_.block + plan.lanes - 1) / plan.lanes * plan.lanes;
   double iterations = 1;
   for (const Loop& l : plan.outer) {
@@ -341,8 +404,11 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
 
 double LoopPlanner::costAlong(const loops::Nest& nest, RangeId vector, const std::vector<Loop>& loops) {
   double cost = 0;
+  interleaved_ = interleavedRange(nest, vector);
   for (const loops::Store& store : nest.stores) cost += storeCost(store, vector);
-  if (!schedule_.transposes) return cost;
+  const bool isInterleaved = interleaved_.has_value();
+  interleaved_.reset();
+  if (!schedule_.transposes || isInterleaved) return cost;
   NestPlan plan;
   for (const Loop& l : loops)
     if (contains(l.ranges, vector))
@@ -352,8 +418,9 @@ double LoopPlanner::costAlong(const loops::Nest& nest, RangeId vector, const std
   findTile(nest, plan);
   double vectors = 1 / std::min<double>(width_, extent(vector));
   for (const RangeId r : nest.outer) vectors *= extent(r);
-  const double gathered = vectors * (kGather * std::min<double>(width_, extent(vector)) - kTranspose);
-  return cost - gathered * static_cast<double>(plan.transposed.size());
+  for (const ExprId load : plan.transposed)
+    cost -= vectors * (loadCost(load, vector, std::min<double>(width_, extent(vector))) - kTranspose);
+  return cost;
 }
 
 void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
@@ -369,21 +436,44 @@ void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
     const RangeId across = loop.ranges.back();
     if (estimate(loop.extent) < width_ / 2.0) continue;
     std::vector<ExprId> found;
-    for (const ExprId load : loads) {
-      const Affine& where = accesses_.ofLoad(load);
-      const bool isAffine = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
-        return pool[t.atom].op == Op::Range ||
-               (!accesses_.of(t.atom).depends(along) && !accesses_.of(t.atom).depends(across));
-      });
-      if (isAffine && stepOf(where, along) == Step::Other && stepOf(where, across) == Step::Unit &&
+    for (const ExprId load : loads)
+      if (loadCost(load, along, width_) > kTranspose && liesAcross(accesses_.ofLoad(load), along, across) &&
           dtypeSize(pool[load].dtype) <= 4 && accesses_.isAlwaysInside(load) && !contains(found, load))
         found.push_back(load);
-    }
     if (found.size() <= plan.transposed.size()) continue;
     plan.tile = loop;
     plan.transposed = std::move(found);
     plan.lanes = width_;
   }
+}
+
+bool LoopPlanner::liesAcross(const Affine& where, RangeId along, RangeId across) {
+  const bool isAffine = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
+    return accesses_.program().expressions[t.atom].op == Op::Range ||
+           (!accesses_.of(t.atom).depends(along) && !accesses_.of(t.atom).depends(across));
+  });
+  return isAffine && stepOf(where, along) == Step::Other && stepOf(where, across) == Step::Unit;
+}
+
+bool LoopPlanner::isTurnedCopy(const loops::Store& store, RangeId vector) {
+  const loops::Program& program = accesses_.program();
+  const Expr& e = program.expressions[store.value];
+  return e.op == Op::Load && store.ranges.size() == 1 && store.index.size() == 1 && !store.scan &&
+         dtypeSize(e.dtype) == 4 && program.buffer(store.buffer).dtype == e.dtype &&
+         program.buffer(store.buffer).role == loops::Buffer::Role::Local &&
+         program.expressions[store.index[0]].op == Op::Range && accesses_.isAlwaysInside(store.value) &&
+         liesAcross(accesses_.ofLoad(store.value), vector, store.ranges[0]);
+}
+
+std::optional<RangeId> LoopPlanner::turnedAlong(const loops::Store& store, RangeId vector) {
+  if (!schedule_.transposes || store.scan) return std::nullopt;
+  if (isTurnedCopy(store, vector)) return store.ranges[0];
+  const loops::Buffer& buffer = accesses_.program().buffer(store.buffer);
+  if (buffer.role == loops::Buffer::Role::Local || dtypeSize(buffer.dtype) > 4) return std::nullopt;
+  const Affine where = accesses_.offset(store.buffer, store.index);
+  for (const RangeId r : store.ranges)
+    if (extent(r) >= width_ / 2.0 && liesAcross(where, vector, r)) return r;
+  return std::nullopt;
 }
 
 InnerPlan LoopPlanner::planStore(const loops::Store& store, bool vectorOutside) {
@@ -394,7 +484,16 @@ InnerPlan LoopPlanner::planStore(const loops::Store& store, bool vectorOutside) 
   std::vector<RangeId> order = store.ranges;
   if (!store.scan) sortByStride(order, uses);
   plan.sequential = merge(order, uses, apart);
-  if (vectorOutside) return plan;
+  if (vectorOutside) {
+    const std::optional<RangeId> along = vector_ ? turnedAlong(store, *vector_) : std::nullopt;
+    if (!along) return plan;
+    const auto at = std::find_if(plan.sequential.begin(), plan.sequential.end(),
+                                 [r = *along](const Loop& l) { return l.ranges.back() == r; });
+    if (at == plan.sequential.end()) return plan;
+    plan.turned = *at;
+    plan.sequential.erase(at);
+    return plan;
+  }
   if (const std::optional<RangeId> best = bestStoreRange(store, nullptr)) {
     const auto at = std::find_if(plan.sequential.begin(), plan.sequential.end(),
                                  [&](const Loop& l) { return contains(l.ranges, *best); });

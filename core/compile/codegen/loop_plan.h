@@ -24,6 +24,9 @@ struct InnerPlan {
   std::vector<Loop> sequential;
   std::optional<Loop> vector;
   int lanes = 1;  ///< of the vector loop
+  /// Where the nest's lanes lie apart in memory, and elements along this loop side by side: as many elements of it as
+  /// lanes are computed, transposed in registers, and stored (or read, of a turned copy).
+  std::optional<Loop> turned;
 };
 
 struct NestPlan {
@@ -35,12 +38,21 @@ struct NestPlan {
   /// a time as of `vector`.
   std::optional<Loop> tile;
   std::vector<ExprId> transposed;  ///< those loads
-  double instructions = 0;         ///< of one iteration, estimated
+  /// An outer range of few elements that lie side by side in memory, each of them as far apart along the lanes: vectors
+  /// of all of them are computed, and their lanes stored alternately.
+  std::optional<RangeId> interleaved;
+  double instructions = 0;  ///< of one iteration, estimated
+  double total = 0;         ///< of all of them
 };
 
 /// In which dtype a scan combines: sums and products one step wider than they are stored, as PyTorch has them. Each
 /// element is rounded once.
 DType scanType(DType stored, loops::ReduceKind);
+
+/// How far apart elements may lie that a vector is shuffled together of, for registers of so many lanes of f32.
+inline int64_t mostStep(int width) { return width / 2; }
+/// How many elements side by side are stored alternately.
+constexpr int64_t kMostInterleaved = 4;
 
 class LoopPlanner {
  public:
@@ -50,6 +62,10 @@ class LoopPlanner {
   NestPlan plan(const loops::Nest&);
   /// The loops of a store's own ranges; none of them is a vector where the nest's lanes run along another.
   InnerPlan planStore(const loops::Store&, bool vectorOutside);
+  /// Whether the store copies a row to a local, of which neighbours lie apart for the lanes along the nest's vector.
+  bool isTurnedCopy(const loops::Store&, RangeId vector);
+  /// Whether lanes along `vector` write every count-th element, and `range` what is between.
+  bool isInterleaved(const loops::Store&, RangeId vector, RangeId range);
   /// The loops of a Reduce; `vectorOutside`: it has one result for each lane of a vector around it.
   InnerPlan planReduce(ExprId reduce, bool vectorOutside);
 
@@ -74,10 +90,21 @@ class LoopPlanner {
   /// them.
   double costAlong(const loops::Nest&, RangeId vector, const std::vector<Loop>& loops);
   void findTile(const loops::Nest&, NestPlan&);
+  /// The range of its own along which a store writes, or a turned copy reads, neighbours, where lanes along `vector` do
+  /// not.
+  std::optional<RangeId> turnedAlong(const loops::Store&, RangeId vector);
+  /// Whether the element at `where` is a neighbour of the next along `across`, and not along `along`; both are known.
+  bool liesAcross(const Affine& where, RangeId along, RangeId across);
+
+  /// An outer range that isInterleaved for some stores.
+  std::optional<RangeId> interleavedRange(const loops::Nest&, RangeId vector);
+  /// Instructions for a vector of lanes along `vector`.
+  double loadCost(ExprId load, RangeId vector, double lanes) const;
 
   enum class Step { None, Unit, Other };
   Step stepOf(const Affine&, RangeId) const;
-  double estimate(ExprId size) const;  ///< with a guess at sizes that vary
+  std::optional<int64_t> strideOf(const Affine&, RangeId) const;  ///< where it is a number
+  double estimate(ExprId size) const;                             ///< with a guess at sizes that vary
   double extent(RangeId) const;
   std::vector<Loop> merge(const std::vector<RangeId>&, const Uses&, const std::vector<RangeId>& apart);
   void sortByStride(std::vector<RangeId>&, const Uses&) const;
@@ -99,7 +126,9 @@ class LoopPlanner {
   Accesses& accesses_;
   int width_;
   LoopSchedule schedule_;
-  std::vector<RangeId> outer_;  ///< of the nest that was planned last
+  std::vector<RangeId> outer_;     ///< of the nest that was planned last
+  std::optional<RangeId> vector_;  ///< and its lanes' range
+  std::optional<RangeId> interleaved_;
 };
 
 }  // namespace graft::codegen

@@ -58,6 +58,7 @@ class NestEmitter {
   struct Pointer {
     Value at;  ///< one pointer, or one for each lane
     bool isContiguous = false;
+    int64_t step = 0;  ///< not 0: `at` is lane 0's, and each next lane lies so many elements further
   };
 
   // Loops (nest_loops.cpp)
@@ -75,6 +76,9 @@ class NestEmitter {
   void emitParts(const loops::Nest&, size_t part);
   void emitLanes(const loops::Nest&);
   void findParts(const loops::Nest&);
+  /// The cheapest of: the nest, with rows that several of its loops read across the lanes kept in locals, and with a
+  /// range taken apart whose elements alternate.
+  loops::Nest cheapest(const loops::Nest&);
   void emitStores(const loops::Nest&);
   void emitStore(const loops::Store&);
   void emitElement(const loops::Store&);
@@ -101,11 +105,14 @@ class NestEmitter {
   bool isVector(ExprId);
 
   // Memory (nest_memory.cpp)
-  Pointer pointer(BufferId, const Affine&);
+  /// `mayStep`: the caller takes a step instead of a pointer for each lane.
+  Pointer pointer(BufferId, const Affine&, bool mayStep = false);
   Value load(ExprId);
   /// As many elements as lanes; nothing is read where `active` is false.
   Value readVector(const Value& pointer, DType, int lanes, const Value& active, int scope, int64_t version);
   void store(BufferId, const Affine&, const Value&);
+  void storeValue(BufferId, const Affine&, Value);  ///< as it lies in memory: a bool is a byte
+  void writeMasked(const Value& pointer, const Value& v, const Value& active);
   std::optional<int64_t> known(ExprId) const;
 
   // Locals in the memory of outputs (nest_places.cpp)
@@ -116,9 +123,23 @@ class NestEmitter {
   std::optional<Affine> findRowStart(const loops::Store&, ExprId load);
 
   // Transposes (nest_tiles.cpp)
-  void bindAcross(const Value& index, int scope);  ///< the loop across a square stands at `index`
+  void bindAcross(const Loop&, const Value& index, int scope);  ///< the loop across a square stands at `index`
   void emitTiled(const loops::Nest&);
-  void fillTile(ExprId load, const Value& tile, const Value& firstRow);
+  /// Reads a square whose rows are the lanes, from `first` of the loop across them on, and keeps its columns.
+  void fillTile(ExprId load, const Value& tile, const Loop& across, const Value& first);
+  /// A store whose neighbours lie along this loop of its own, not along the lanes.
+  void emitTurned(const loops::Store&, const Loop& across);
+  Value rowsLeft(const Loop&, const Value& first);  ///< of a square; none: all
+  Value firstLanes(const Value& count);             ///< as a mask
+
+  // Lanes that lie a few elements apart (nest_steps.cpp)
+  /// A vector of them, shuffled together of whole registers.
+  Value readSteps(ExprId load, const Pointer&, const Value& active, int scope, int64_t version);
+  /// The stores of an iteration for each value of the range whose elements lie side by side, and then those elements.
+  void emitInterleaved(const loops::Nest&);
+  /// What these vectors hold, their lanes alternately, from `to` on.
+  void storeAlternately(const Value& to, const std::vector<Value>& phases);
+  int registerLanes(DType) const;
 
   // Reductions (nest_reduce.cpp)
   Value reduce(ExprId);
@@ -160,6 +181,9 @@ class NestEmitter {
   RangeId blockRange_{UINT32_MAX - 1}, tileRange_{UINT32_MAX - 2};  ///< not of the program
   const loops::Store* fused_ = nullptr;                             ///< what the loops of the next reduction store
   std::vector<std::pair<ExprId, Value>> tiles_;                     ///< transposed loads, and where their squares are
+  std::vector<ExprId> loads_;                                       ///< of the stores that are emitted
+  std::vector<std::pair<const loops::Store*, Value>>* phase_ = nullptr;  ///< where interleaved stores leave values
+  Value turnedTile_;                                                     ///< scratch memory of a square that is stored
   Value tileRow_;  ///< elements before the row of a square; none: no squares now
 };
 

@@ -75,6 +75,10 @@ void NestEmitter::emitElement(const Store& store) {
     scalars_[store.buffer] = v;
     return;
   }
+  if (phase_ && std::ranges::any_of(*phase_, [&](auto& p) { return p.first == &store; })) {
+    std::ranges::find_if(*phase_, [&](auto& p) { return p.first == &store; })->second = v;
+    return;
+  }
   this->store(store.buffer, accesses_.offset(store.buffer, store.index), v);
 }
 
@@ -106,7 +110,9 @@ void NestEmitter::emitStore(const Store& store) {
     this->store(store.buffer, accesses_.offset(store.buffer, store.index), operations_.cast(next, stored));
     closeRange(*scan, {next});
   };
-  if (plan.vector)
+  if (plan.turned)
+    emitTurned(store, *plan.turned);
+  else if (plan.vector)
     forLanes(*plan.vector, zero, value(plan.vector->extent), known(plan.vector->extent), plan.lanes, inside);
   else
     inside();
@@ -138,6 +144,7 @@ void NestEmitter::emitStores(const loops::Nest& nest) {
   const int before = barrier_;
   barrier_ = b_.scope();
   storesLanes_ = lanes_.count;
+  if (!phase_) loads_ = rewriter_.loadsOf(nest);
   const std::unordered_map<BufferId, Value> places = places_;
   placeInOutputs(nest);
   for (size_t i = 0; i < nest.stores.size(); ++i) {
@@ -217,12 +224,17 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
   std::vector<bool> isStored(program.buffers.size(), false);
   for (const Store& store : nest.stores) isStored[store.buffer.index] = true;
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
-    if (slots_[i] >= 0) places_[BufferId(i)] = b_.loadPointer(table, slots_[i]);
-    if (slots_[i] >= 0 || !isStored[i]) continue;
+    const bool isRow = i >= slots_.size();  // that the emitter keeps; squares of it are written as a whole
+    if (!isRow && slots_[i] >= 0) places_[BufferId(i)] = b_.loadPointer(table, slots_[i]);
+    if ((!isRow && slots_[i] >= 0) || !isStored[i]) continue;
     ExprId elements = s.integer(plan_.lanes);
-    for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes)) elements = s.multiply(elements, extent);
+    for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes))
+      elements = s.multiply(elements, isRow ? s.add(extent, s.integer(width_)) : extent);
     places_[BufferId(i)] = place(program.buffers[i].dtype, elements);
   }
+  const auto isTurned = [&](const Store& store) { return planner_.planStore(store, true).turned.has_value(); };
+  if (plan_.vector && std::any_of(nest.stores.begin(), nest.stores.end(), isTurned))
+    turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
   for (const ExprId load : plan_.transposed)
     tiles_.emplace_back(load, place(program.expressions[load].dtype, s.integer(int64_t{width_} * width_)));
   return bytes;
@@ -235,7 +247,7 @@ void NestEmitter::findParts(const loops::Nest& nest) {
   size_t copies = 1;
   for (const RangeId r : nest.outer) {
     const bool isVector = plan_.vector && plan_.vector->ranges.back() == r;
-    const bool isAcross = plan_.tile && std::ranges::count(plan_.tile->ranges, r) > 0;
+    const bool isAcross = (plan_.tile && std::ranges::count(plan_.tile->ranges, r) > 0) || plan_.interleaved == r;
     if ((isVector && (plan_.block || plan_.tile)) || isAcross) continue;
     Parts parts{r, rewriter_.borders(nest, r)};
     if (parts.borders.empty() && isVector && plan_.vector->ranges.size() == 1)
@@ -296,13 +308,30 @@ void NestEmitter::emitLanes(const loops::Nest& nest) {
   forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, isEdge ? 1 : plan_.lanes, [&] {
     if (plan_.tile)
       emitTiled(nest);
+    else if (plan_.interleaved)
+      emitInterleaved(nest);
     else
       emitStores(nest);
   });
 }
 
-NestEmitter::Emitted NestEmitter::emit(const loops::Nest& nest, const std::string& name) {
+loops::Nest NestEmitter::cheapest(const loops::Nest& given) {
+  std::optional<loops::Nest> best;
+  double least = planner_.plan(given).total;
+  const auto consider = [&](std::optional<loops::Nest> nest) {
+    const double cost = nest ? planner_.plan(*nest).total : least;
+    if (cost >= least) return;
+    least = cost;
+    best = std::move(nest);
+  };
+  consider(rewriter_.splitAlternating(given, kMostInterleaved));
+  for (const RangeId r : given.outer) consider(rewriter_.keepRows(given, r));
+  return best ? *best : given;
+}
+
+NestEmitter::Emitted NestEmitter::emit(const loops::Nest& given, const std::string& name) {
   loops::Simplifier& s = accesses_.simplifier();
+  const loops::Nest nest = cheapest(given);
   plan_ = planner_.plan(nest);
   Emitted result;
   result.instructions = plan_.instructions;

@@ -23,13 +23,14 @@ std::string allLanes(int lanes) {
 
 }  // namespace
 
-NestEmitter::Pointer NestEmitter::pointer(BufferId buffer, const Affine& where) {
+NestEmitter::Pointer NestEmitter::pointer(BufferId buffer, const Affine& where, bool mayStep) {
   const loops::ExprPool& pool = accesses_.program().expressions;
   const bool isLocal = accesses_.program().buffer(buffer).role == loops::Buffer::Role::Local;
   const DType dtype = accesses_.program().buffer(buffer).dtype;
   // An element of a local is as many as there are lanes along an outer range.
   const int64_t unit = isLocal ? storesLanes_ : 1;
   Value vectorOffset;
+  int64_t step = 0;  // of the only term that lanes step by
   bool isContiguous = unit > 1;
   std::vector<Value> offsets;
   const auto times = [&](const Value& v, const Value& factor) {
@@ -54,15 +55,22 @@ NestEmitter::Pointer NestEmitter::pointer(BufferId buffer, const Affine& where) 
         continue;
       }
       const Value part = times(b_.lanesFrom0(DType::Int64, binding.lanes), factor);
+      step = mayStep && unit == 1 && factor.isConstant && !vectorOffset ? std::stoll(factor.name) : 0;
+      mayStep = false;
       vectorOffset = vectorOffset ? b_.binary("add", vectorOffset, part) : part;
     } else {
       const Value v = times(value(term.atom), factor);
       if (v.lanes == 1)
         offsets.push_back(v);
-      else
+      else {
         vectorOffset = vectorOffset ? b_.binary("add", vectorOffset, v) : v;
+        mayStep = false;
+        step = 0;
+      }
     }
   }
+  if (isContiguous || std::abs(step) > mostStep(width_)) step = 0;
+  if (step != 0) vectorOffset = {};
   if (vectorOffset && isContiguous) {
     vectorOffset = b_.binary("add", vectorOffset, b_.lanesFrom0(DType::Int64, vectorOffset.lanes));
     isContiguous = false;
@@ -73,7 +81,7 @@ NestEmitter::Pointer NestEmitter::pointer(BufferId buffer, const Affine& where) 
   Value at = places_.at(buffer);
   for (const Value& offset : offsets) at = b_.advance(at, dtype, offset);
   if (vectorOffset) at = b_.advance(at, dtype, vectorOffset);
-  return {at, isContiguous};
+  return {at, isContiguous, step};
 }
 
 Value NestEmitter::readVector(const Value& pointer, DType dtype, int lanes, const Value& active, int scope,
@@ -108,8 +116,10 @@ Value NestEmitter::load(ExprId id) {
     return finish(readVector(row, stored, width_, {}, row.scope, 0));
   }
   const bool isInside = accesses_.isAlwaysInside(id);
-  const Pointer from = pointer(e.buffer(), accesses_.ofLoad(id));
-  const int lanes = from.isContiguous ? lanes_.count : from.at.lanes;
+  // Lanes a few elements apart, backwards among them, are shuffled together of whole registers.
+  const bool isWhole = isInside || !guard_;
+  const Pointer from = pointer(e.buffer(), accesses_.ofLoad(id), isWhole && lanes_.count >= width_);
+  const int lanes = from.isContiguous || from.step != 0 ? lanes_.count : from.at.lanes;
   // Where one condition speaks for all lanes, a vector that must not be read is one of zeros instead.
   const Value guard = !isInside && guard_ && lanes > 1 && from.isContiguous ? guardValue(guard_) : Value{};
   const bool isUniform = guard && guard.lanes == 1 && static_cast<size_t>(lanes) * dtypeSize(stored) <= kNothingBytes;
@@ -121,6 +131,7 @@ Value NestEmitter::load(ExprId id) {
   const auto version = versions_.find(e.buffer());
   const int64_t n = version == versions_.end() ? 0 : version->second;
   Value at = from.at;
+  if (from.step != 0) return finish(readSteps(id, from, active, scope, n));
   if (isUniform) scope = std::max(scope, guard.scope);
   // A load that must not be is one of something else instead.
   if (const Value& condition = isUniform ? guard : active; condition && (isUniform || lanes == 1))
@@ -132,10 +143,13 @@ Value NestEmitter::load(ExprId id) {
 }
 
 void NestEmitter::store(BufferId buffer, const Affine& where, const Value& computed) {
-  const DType dtype = accesses_.program().buffer(buffer).dtype;
+  const bool isBool = accesses_.program().buffer(buffer).dtype == DType::Bool;
+  storeValue(buffer, where, isBool ? b_.convert("zext", computed, DType::UInt8) : computed);
+}
+
+void NestEmitter::storeValue(BufferId buffer, const Affine& where, Value v) {
   const Pointer to = pointer(buffer, where);
   const int lanes = to.isContiguous ? lanes_.count : std::max(to.at.lanes, 1);
-  Value v = dtype == DType::Bool ? b_.convert("zext", computed, DType::UInt8) : computed;
   if (v.lanes > lanes) v = b_.lane(v, 0);  // all lanes write one element, and the same
   v = b_.spread(v, lanes);
   const DType stored = v.dtype;
@@ -144,15 +158,19 @@ void NestEmitter::store(BufferId buffer, const Affine& where, const Value& compu
     b_.effect("store " + b_.typed(v) + ", ptr " + to.at.name + ", align " + alignment(stored));
     return;
   }
-  const std::string suffix = IrBuilder::suffix(stored, lanes);
-  const std::string mask = IrBuilder::type(DType::Bool, lanes);
-  const std::string function = to.isContiguous ? "@llvm.masked.store." + suffix + ".p0"
-                                               : "@llvm.masked.scatter." + suffix + ".v" + std::to_string(lanes) + "p0";
-  const std::string address = to.isContiguous ? "ptr" : pointers(lanes);
-  b_.declare("declare void " + function + "(" + IrBuilder::type(stored, lanes) + ", " + address + ", i32, " + mask +
+  writeMasked(to.at, v, active ? active : b_.spread(b_.boolean(true), lanes));
+}
+
+void NestEmitter::writeMasked(const Value& at, const Value& v, const Value& active) {
+  const std::string suffix = IrBuilder::suffix(v.dtype, v.lanes);
+  const std::string mask = IrBuilder::type(DType::Bool, v.lanes);
+  const std::string function = at.lanes == 1 ? "@llvm.masked.store." + suffix + ".p0"
+                                             : "@llvm.masked.scatter." + suffix + ".v" + std::to_string(v.lanes) + "p0";
+  const std::string address = pointers(at.lanes);
+  b_.declare("declare void " + function + "(" + IrBuilder::type(v.dtype, v.lanes) + ", " + address + ", i32, " + mask +
              ")");
-  b_.effect("call void " + function + "(" + b_.typed(v) + ", " + address + " " + to.at.name + ", i32 " +
-            alignment(stored) + ", " + mask + " " + (active ? active.name : allLanes(lanes)) + ")");
+  b_.effect("call void " + function + "(" + b_.typed(v) + ", " + address + " " + at.name + ", i32 " +
+            alignment(v.dtype) + ", " + b_.typed(active) + ")");
 }
 
 }  // namespace graft::codegen

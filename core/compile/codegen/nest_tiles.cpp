@@ -6,20 +6,6 @@ namespace graft::codegen {
 
 namespace {
 
-std::string places(const std::vector<int>& from) {
-  std::string list;
-  for (const int p : from) list += (list.empty() ? "i32 " : ", i32 ") + std::to_string(p);
-  return " <" + list + ">";
-}
-
-/// Lanes of two vectors, counted through both.
-Value shuffle(IrBuilder& b, const Value& x, const Value& y, const std::vector<int>& from) {
-  const int lanes = static_cast<int>(from.size());
-  return b.instruction(
-      x.dtype, lanes, std::max(x.scope, y.scope),
-      "shufflevector " + b.typed(x) + ", " + b.typed(y) + ", " + IrBuilder::type(DType::Int32, lanes) + places(from));
-}
-
 /// Of each four lanes, the first or last two of both vectors: of one lane alternately (unpcklps), or of two (unpcklpd).
 Value unpack(IrBuilder& b, const Value& x, const Value& y, bool isHigh, int width) {
   std::vector<int> from;
@@ -30,7 +16,7 @@ Value unpack(IrBuilder& b, const Value& x, const Value& y, bool isHigh, int widt
     else
       from.insert(from.end(), {first, first + 1, first + x.lanes, first + 1 + x.lanes});
   }
-  return shuffle(b, x, y, from);
+  return b.shuffle(x, y, from);
 }
 
 /// The columns of a square of as many rows as lanes: 4, 8 or 16.
@@ -61,8 +47,8 @@ std::vector<Value> transpose(IrBuilder& b, const std::vector<Value>& rows) {
           first.push_back(block & bit ? lanes + 4 * (block ^ bit) + in : lane);
           second.push_back(block & bit ? lanes + lane : 4 * (block | bit) + in);
         }
-        const Value a = shuffle(b, x, y, first);
-        y = shuffle(b, x, y, second);
+        const Value a = b.shuffle(x, y, first);
+        y = b.shuffle(x, y, second);
         x = a;
       }
   std::vector<Value> columns;
@@ -72,24 +58,30 @@ std::vector<Value> transpose(IrBuilder& b, const std::vector<Value>& rows) {
 
 }  // namespace
 
-void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow) {
+Value NestEmitter::rowsLeft(const Loop& loop, const Value& first) {
+  const std::optional<int64_t> length = known(loop.extent);
+  if (length && *length % width_ == 0) return {};
+  const Value left = b_.binary("sub", value(loop.extent), first);
+  const Value most = b_.integer(DType::Int64, width_);
+  return b_.select(b_.compare("icmp slt", left, most), left, most);
+}
+
+Value NestEmitter::firstLanes(const Value& count) {
+  return b_.compare("icmp slt", b_.lanesFrom0(DType::Int32, width_), b_.convert("trunc", count, DType::Int32));
+}
+
+void NestEmitter::fillTile(ExprId load, const Value& tile, const Loop& across, const Value& first) {
   const loops::Expr e = accesses_.program().expressions[load];
   const RangeId along = plan_.vector->ranges.back();
-  const std::optional<int64_t> rowLength = known(plan_.tile->extent);
   const std::optional<int64_t> rowCount = known(plan_.vector->extent);
   const int n = width_;
   const DType stored = e.dtype == DType::Bool ? DType::UInt8 : e.dtype;
   const Binding lanes = bindings_.at(along);
   // Beyond the end of the rows nothing may be read; beyond the last row, it is read again.
-  Value active;
-  if (!rowLength || *rowLength % n != 0) {
-    const Value left = b_.binary("sub", value(plan_.tile->extent), firstRow);
-    const Value most = b_.integer(DType::Int64, n);
-    const Value count = b_.select(b_.compare("icmp slt", left, most), left, most);
-    active = b_.compare("icmp slt", b_.lanesFrom0(DType::Int32, n), b_.convert("trunc", count, DType::Int32));
-  }
+  const Value count = rowsLeft(across, first);
+  const Value active = count ? firstLanes(count) : Value{};
   std::vector<Value> rows;
-  bindAcross(firstRow, firstRow.scope);
+  bindAcross(across, first, first.scope);
   for (int k = 0; k < n; ++k) {
     Value row = b_.binary("add", lanes.index, b_.integer(DType::Int64, k));
     if (!rowCount || *rowCount % n != 0) {
@@ -98,7 +90,7 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow
     }
     bindings_[along] = {row, 1, lanes.scope, false};
     const Pointer from = pointer(e.buffer(), accesses_.ofLoad(load));
-    const Value v = readVector(from.at, stored, n, active, std::max(from.at.scope, lanes.scope), 0);
+    const Value v = readVector(from.at, stored, n, active, std::max({from.at.scope, lanes.scope, first.scope}), 0);
     rows.push_back(dtypeSize(stored) == 4 ? v : b_.convert("zext", v, DType::Int32));
   }
   bindings_[along] = lanes;
@@ -107,28 +99,77 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Value& firstRow
     const Value column = dtypeSize(stored) == 4 ? columns[static_cast<size_t>(j)]
                                                 : b_.convert("trunc", columns[static_cast<size_t>(j)], stored);
     const Value to = b_.advance(tile, stored, b_.integer(DType::Int64, int64_t{j} * n));
-    b_.effect("store " + b_.typed(column) + ", ptr " + to.name + ", align 64");
+    b_.effect("store " + b_.typed(column) + ", ptr " + to.name + ", align " + std::to_string(n * dtypeSize(stored)));
   }
 }
 
-void NestEmitter::bindAcross(const Value& index, int scope) {
-  for (const RangeId r : plan_.tile->ranges) bindings_[r] = {index, 1, scope, r != plan_.tile->ranges.back()};
+void NestEmitter::emitTurned(const loops::Store& store, const Loop& across) {
+  const DType dtype = accesses_.program().buffer(store.buffer).dtype;
+  const DType stored = dtype == DType::Bool ? DType::UInt8 : dtype;
+  const RangeId along = plan_.vector->ranges.back();
+  const int n = width_;
+  const Value zero = b_.integer(DType::Int64, 0), step = b_.integer(DType::Int64, n);
+  const std::string alignment = std::to_string(n * dtypeSize(stored));
+  b_.openLoop(zero, value(across.extent), n, {});
+  memos_.emplace_back();
+  const Value first = b_.loopIndex();
+  if (planner_.isTurnedCopy(store, along)) {
+    // The columns of squares are the row's elements.
+    fillTile(store.value, b_.advance(places_.at(store.buffer), stored, b_.binary("mul", first, step)), across, first);
+  } else {
+    const Value count = rowsLeft(across, first);
+    b_.openLoop(zero, count ? count : step, 1, {});
+    memos_.emplace_back();
+    bindAcross(across, b_.binary("add", first, b_.loopIndex()), b_.scope());
+    Value v = value(store.value);
+    v = b_.spread(dtype == DType::Bool ? b_.convert("zext", v, stored) : v, n);
+    const Value to = b_.advance(turnedTile_, stored, b_.binary("mul", b_.loopIndex(), step));
+    b_.effect("store " + b_.typed(v) + ", ptr " + to.name + ", align " + alignment);
+    memos_.pop_back();
+    b_.closeLoop({});
+    std::vector<Value> rows;
+    for (int k = 0; k < n; ++k) {
+      const Value from = b_.advance(turnedTile_, stored, b_.integer(DType::Int64, int64_t{k} * n));
+      const Value row =
+          b_.memoryRead("load " + IrBuilder::type(stored, n) + ", ptr " + from.name + ", align " + alignment, stored, n,
+                        b_.scope(), 0);
+      rows.push_back(dtypeSize(stored) == 4 ? row : b_.convert("zext", row, DType::Int32));
+    }
+    const std::vector<Value> columns = transpose(b_, rows);
+    const Binding lanes = bindings_.at(along);
+    const Lanes before = lanes_;
+    const Value inside = count ? firstLanes(count) : Value{};
+    bindAcross(across, first, first.scope);
+    for (const RangeId r : across.ranges) bindings_[r].lanes = r == across.ranges.back() ? n : 1;
+    for (int k = 0; k < n; ++k) {
+      bindings_[along] = {b_.binary("add", lanes.index, b_.integer(DType::Int64, k)), 1, lanes.scope, false};
+      const Value isActive = before.active ? b_.spread(b_.lane(before.active, k), n) : Value{};
+      lanes_ = {n, isActive && inside ? b_.binary("and", isActive, inside) : isActive ? isActive : inside};
+      const Value& column = columns[static_cast<size_t>(k)];
+      storeValue(store.buffer, accesses_.offset(store.buffer, store.index),
+                 dtypeSize(stored) == 4 ? column : b_.convert("trunc", column, stored));
+    }
+    bindings_[along] = lanes;
+    lanes_ = before;
+  }
+  for (const RangeId r : across.ranges) bindings_.erase(r);
+  memos_.pop_back();
+  b_.closeLoop({});
+}
+
+void NestEmitter::bindAcross(const Loop& loop, const Value& index, int scope) {
+  for (const RangeId r : loop.ranges) bindings_[r] = {index, 1, scope, r != loop.ranges.back()};
 }
 
 void NestEmitter::emitTiled(const loops::Nest& nest) {
   const Value n = b_.integer(DType::Int64, width_);
   const Value first = b_.binary("mul", bindings_.at(tileRange_).index, n);
-  for (const auto& [load, tile] : tiles_) fillTile(load, tile, first);
-  const std::optional<int64_t> length = known(plan_.tile->extent);
-  Value count = n;
-  if (!length || *length % width_ != 0) {
-    const Value left = b_.binary("sub", value(plan_.tile->extent), first);
-    count = b_.select(b_.compare("icmp slt", left, n), left, n);
-  }
-  b_.openLoop(b_.integer(DType::Int64, 0), count, 1, {});
+  for (const auto& [load, tile] : tiles_) fillTile(load, tile, *plan_.tile, first);
+  const Value count = rowsLeft(*plan_.tile, first);
+  b_.openLoop(b_.integer(DType::Int64, 0), count ? count : n, 1, {});
   memos_.emplace_back();
   tileRow_ = b_.binary("mul", b_.loopIndex(), n);
-  bindAcross(b_.binary("add", first, b_.loopIndex()), b_.scope());
+  bindAcross(*plan_.tile, b_.binary("add", first, b_.loopIndex()), b_.scope());
   emitStores(nest);
   for (const RangeId r : plan_.tile->ranges) bindings_.erase(r);
   tileRow_ = {};

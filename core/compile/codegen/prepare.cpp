@@ -146,7 +146,7 @@ bool NestRewriter::isUnitOfStore(const loops::Nest& nest, RangeId r) {
   return false;
 }
 
-bool NestRewriter::findSplit(const loops::Nest& nest, Split& split) {
+bool NestRewriter::findSplit(const loops::Nest& nest, Split& split, bool isAlternating, int64_t most) {
   loops::Simplifier& s = accesses_.simplifier();
   for (const ExprId id : expressionsOf(nest)) {
     const Expr e = program_.expressions[id];
@@ -160,11 +160,40 @@ bool NestRewriter::findSplit(const loops::Nest& nest, Split& split) {
     if (!rest || *rest != 0) continue;
     const bool isScan =
         std::any_of(nest.stores.begin(), nest.stores.end(), [&](const Store& st) { return st.scan == r; });
-    if (isScan || (c < kShortestPiece && isUnitOfStore(nest, r))) continue;
+    if (isScan) continue;
+    const bool isShort = c < kShortestPiece && isUnitOfStore(nest, r);
+    if (isShort != isAlternating) continue;
+    if (isAlternating && (c > most || std::ranges::count(nest.outer, r) == 0)) continue;
     split = {r, c};
     return true;
   }
   return false;
+}
+
+loops::Nest NestRewriter::splitRange(const loops::Nest& nest, const Split& split) {
+  loops::Simplifier& s = accesses_.simplifier();
+  const std::string name = program_.range(split.range).name;
+  const ExprId c = s.integer(split.divisor);
+  const ExprId count = s.floorDivide(program_.range(split.range).extent, c);
+  const RangeId high = program_.addRange(name, count), low = program_.addRange(name, c);
+  const ExprId whole = s.add(s.multiply(program_.expressions.range(high), c), program_.expressions.range(low));
+  return rewrite(nest, {{split.range, {whole, {high, low}}}});
+}
+
+std::optional<loops::Nest> NestRewriter::splitAlternating(const loops::Nest& nest, int64_t most) {
+  Split split;
+  if (!findSplit(nest, split, true, most)) return std::nullopt;
+  return splitRange(nest, split);
+}
+
+loops::Nest NestRewriter::at(const loops::Nest& nest, RangeId range, int64_t value) {
+  return rewrite(nest, {{range, {accesses_.simplifier().integer(value), {}}}});
+}
+
+std::vector<ExprId> NestRewriter::loadsOf(const loops::Nest& nest) {
+  std::vector<ExprId> loads = expressionsOf(nest);
+  std::erase_if(loads, [&](ExprId id) { return program_.expressions[id].op != Op::Load; });
+  return loads;
 }
 
 loops::Nest NestRewriter::prepare(loops::Nest nest) {
@@ -180,14 +209,7 @@ loops::Nest NestRewriter::prepare(loops::Nest nest) {
   for (const ExprId id : expressionsOf(nest)) findOnes(std::vector<RangeId>(program_.expressions[id].ranges));
   if (!ones.empty()) nest = rewrite(nest, ones);
   Split split;
-  for (int i = 0; i < kMostSplits && findSplit(nest, split); ++i) {
-    const std::string name = program_.range(split.range).name;
-    const ExprId c = s.integer(split.divisor);
-    const ExprId count = s.floorDivide(program_.range(split.range).extent, c);
-    const RangeId high = program_.addRange(name, count), low = program_.addRange(name, c);
-    const ExprId whole = s.add(s.multiply(program_.expressions.range(high), c), program_.expressions.range(low));
-    nest = rewrite(nest, {{split.range, {whole, {high, low}}}});
-  }
+  for (int i = 0; i < kMostSplits && findSplit(nest, split); ++i) nest = splitRange(nest, split);
   const std::vector<ExprId> all = expressionsOf(nest);
   if (std::none_of(all.begin(), all.end(), [&](ExprId id) { return choosesBetweenLoads(id); })) return nest;
   std::unordered_map<ExprId, ExprId> done;
@@ -346,6 +368,70 @@ std::vector<int64_t> NestRewriter::borders(const std::vector<ExprId>& expression
   found.erase(std::unique(found.begin(), found.end()), found.end());
   std::erase_if(found, [&](int64_t b) { return b <= 0 || b >= *extent; });
   return found;
+}
+
+std::optional<loops::Nest> NestRewriter::keepRows(const loops::Nest& nest, RangeId lanes) {
+  constexpr int64_t kShortestRow = 4, kLongestRow = 4096;
+  loops::ExprPool& pool = program_.expressions;
+  std::unordered_map<ExprId, ExprId> rowRanges;   // by their extents
+  std::unordered_map<ExprId, ExprId> kept;        // loads of rows, and of locals
+  std::vector<std::pair<ExprId, BufferId>> rows;  // what is copied, over a range of its own
+  const auto isOuter = [&](RangeId r) { return std::ranges::count(nest.outer, r) > 0; };
+  for (const ExprId id : expressionsOf(nest)) {
+    const Expr e = pool[id];
+    if (e.op != Op::Load || dtypeSize(e.dtype) != 4 || program_.buffer(e.buffer()).role == loops::Buffer::Role::Local)
+      continue;
+    std::optional<RangeId> along;
+    bool isAcross = false, isRow = true;
+    for (const Affine::Term& t : Affine(accesses_.ofLoad(id)).terms) {
+      const Expr& atom = pool[t.atom];
+      const int64_t* factor = pool.findInteger(t.factor);
+      isRow = isRow && atom.op == Op::Range;
+      if (!isRow) break;
+      if (atom.range() == lanes) isAcross = !factor || *factor != 1;
+      if (isOuter(atom.range())) continue;
+      isRow = !along && factor && *factor == 1;
+      along = atom.range();
+    }
+    // An index that strides of 0 hide counts, too.
+    for (const RangeId r : std::vector<RangeId>(accesses_.of(id).ranges)) isRow = isRow && (isOuter(r) || r == along);
+    if (!isRow || !along || !isAcross || !accesses_.isAlwaysInside(id)) continue;
+    const ExprId extent = program_.range(*along).extent;
+    const int64_t* length = pool.findInteger(extent);
+    if (!length || *length < kShortestRow || *length > kLongestRow) continue;
+    ExprId& range = rowRanges[extent];
+    if (!range) range = pool.range(addPart(*along, *length));
+    std::unordered_map<ExprId, ExprId> done;
+    const ExprId row = rewrite(id, {{*along, {range, {}}}}, done);
+    auto at = std::ranges::find_if(rows, [&](const auto& r) { return r.first == row; });
+    if (at == rows.end()) {
+      const std::string name = "row_" + std::to_string(program_.buffers.size());
+      rows.emplace_back(row, program_.addBuffer(name, e.dtype, {extent}, loops::Buffer::Role::Local));
+      accesses_.addBuffer({pool.integer(1)});
+      at = std::prev(rows.end());
+    }
+    kept.emplace(id, pool.load(at->second, {pool.range(*along)}, e.dtype));
+  }
+  if (kept.empty()) return std::nullopt;
+  loops::Nest result{nest.outer, {}};
+  for (const auto& [row, local] : rows) {
+    const ExprId range = rowRanges.at(program_.buffer(local).sizes[0]);
+    Store copy;
+    copy.buffer = local;
+    copy.index = {range};
+    copy.value = row;
+    copy.ranges = {pool[range].range()};
+    result.stores.push_back(std::move(copy));
+  }
+  std::unordered_map<ExprId, ExprId> done;
+  for (Store store : nest.stores) {
+    store.value = mapExpression(program_, accesses_.simplifier(), store.value, done, [&](const Expr& e) {
+      const auto at = e.op == Op::Load ? kept.find(pool.add(e)) : kept.end();
+      return at == kept.end() ? ExprId() : at->second;
+    });
+    result.stores.push_back(std::move(store));
+  }
+  return result;
 }
 
 loops::Nest NestRewriter::restrictTo(const loops::Nest& nest, RangeId range, RangeId part, int64_t start) {

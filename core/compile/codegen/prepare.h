@@ -33,6 +33,16 @@ class NestRewriter {
   RangeId addPart(RangeId range, int64_t extent) {
     return program_.addRange(std::string(program_.range(range).name), program_.expressions.integer(extent));
   }
+  /// The nest with rows in locals, each copied once, which it reads elsewhere element by element, and of which
+  /// neighbours lie along the row and not along the outer range `lanes`. Nothing where there are none.
+  std::optional<loops::Nest> keepRows(const loops::Nest&, RangeId lanes);
+  /// The nest with an outer range split whose elements alternate (`r // 2` and `r % 2` occur) and lie side by side in
+  /// what is stored. Nothing where there is none of at most `most` alternatives.
+  std::optional<loops::Nest> splitAlternating(const loops::Nest&, int64_t most);
+  /// The nest for one value of an outer range.
+  loops::Nest at(const loops::Nest&, RangeId, int64_t value);
+  /// All loads of the nest.
+  std::vector<ExprId> loadsOf(const loops::Nest&);
   /// The nest for [start, start + extent of `part`) of an outer range alone: `range` becomes `part` + start.
   loops::Nest restrictTo(const loops::Nest&, RangeId range, RangeId part, int64_t start);
 
@@ -48,7 +58,9 @@ class NestRewriter {
     RangeId range;
     int64_t divisor;
   };
-  bool findSplit(const loops::Nest&, Split&);
+  /// Of a range that a store steps through by ones, into pieces of at least `shortest` and less than `end`.
+  bool findSplit(const loops::Nest&, Split&, bool isAlternating = false, int64_t most = 0);
+  loops::Nest splitRange(const loops::Nest&, const Split&);
   /// Pieces of a range: from 0 to its extent. Empty where there is nothing to take apart, or too much.
   std::vector<int64_t> piecesOf(const std::vector<ExprId>& expressions, RangeId);
   void takeStoreApart(const loops::Store&, std::vector<loops::Store>&);

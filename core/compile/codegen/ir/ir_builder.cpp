@@ -197,6 +197,14 @@ Value IrBuilder::half(const Value& vector, bool second) {
                   type(DType::Int32, count) + " <" + places + ">");
 }
 
+Value IrBuilder::shuffle(const Value& x, const Value& y, const std::vector<int>& from) {
+  std::string places;
+  for (const int p : from) places += (places.empty() ? "i32 " : ", i32 ") + std::to_string(p);
+  const int lanes = static_cast<int>(from.size());
+  return emit(x.dtype, lanes, std::max(x.scope, y.scope),
+              "shufflevector " + typed(x) + ", " + typed(y) + ", " + type(DType::Int32, lanes) + " <" + places + ">");
+}
+
 Value IrBuilder::anyLane(const Value& condition) {
   if (condition.lanes == 1) return condition;
   const std::string function = "@llvm.vector.reduce.or." + suffix(DType::Bool, condition.lanes);

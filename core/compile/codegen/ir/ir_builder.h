@@ -60,6 +60,8 @@ class IrBuilder {
   Value lane(const Value& vector, int64_t index);
   /// The first or the second half of a vector's lanes.
   Value half(const Value& vector, bool second);
+  /// Lanes of two vectors, counted through both.
+  Value shuffle(const Value& x, const Value& y, const std::vector<int>& from);
   Value anyLane(const Value& condition);  ///< whether one lane is true
   /// x * 2^n, rounded once, of f32, where an instruction does that: AVX-512, and whole registers.
   bool canScale(const Value& x) const { return hasAvx512_ && x.lanes >= 16; }
