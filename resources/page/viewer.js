@@ -491,7 +491,7 @@ class Pane {
   /** As much as the box has room for. Sizes are in pixels of the screen. */
   write(p, i, r) {
     const box = this.graph.boxes[i], shade = this.shades[i], s = this.scale;
-    if (r.h < 5.5) return;
+    if (r.h < 5.4) return;
     const size = Math.max(SMALLEST, Math.floor(13 * s)), small = Math.max(SMALLEST, Math.floor(11 * s));
     const bold = `500 ${size}px ${FONT}`, plain = `400 ${small}px ${FONT}`;
     const padding = r.w < 30 ? 0.5 : Math.max(2, Math.min(10, 8 * s));

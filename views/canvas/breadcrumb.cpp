@@ -1,6 +1,7 @@
 #include "views/canvas/breadcrumb.h"
 
 #include "views/document/graph_decode.h"
+#include "views/layout/visible_graph.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -34,11 +35,13 @@ void Breadcrumb::show(const Graph& graph, const QString& key) {
   }
   parts_.clear();
   if (!last.isEmpty()) parts_.push_back({last, std::nullopt});
+  const std::vector<char> backward = backwardModules(graph);
   for (; call; call = graph.moduleCall(call).parent) {
     const ModuleCall& m = graph.moduleCall(call);
     QString own = toQt(m.path);
     if (m.parent && own.startsWith(toQt(graph.moduleCall(m.parent).path) + QLatin1Char('.')))
       own = own.mid(static_cast<qsizetype>(graph.moduleCall(m.parent).path.size()) + 1);
+    if (!backward.empty() && backward[call.index]) own = tr("%1, backward").arg(own);
     parts_.insert(parts_.begin(), {own, toQt(m.path)});
   }
   parts_.insert(parts_.begin(), {graph.name.empty() ? tr("model") : toQt(graph.name), QLatin1String(modelLink)});

@@ -20,9 +20,10 @@ constexpr uint32_t firstBundle = 1U << 31;
 
 /// When levels go on in columns.
 struct Wrapping {
-  double low = 1;     ///< how long a level is at least, in the flow's usual length
-  double slim = 3.5;  ///< `Level::Options::slim`
-  bool tail = false;  ///< of the model itself: `Level::Options::tail`
+  double low = 1;      ///< how long a level is at least, in the flow's usual length
+  double slim = 3.5;   ///< `Level::Options::slim`
+  double shape = 1.4;  ///< of a level: how much wider than long it may be, as boxes are
+  bool tail = false;   ///< of the model itself: `Level::Options::tail`
 };
 
 class Nested {
@@ -68,6 +69,7 @@ class Nested {
     labelsOf_.resize(graph_.boxes.size());
     findBundles();
     planEdges();
+    findWayBack();
     for (size_t i = graph_.boxes.size(); i-- > 0;) {  // containers come before their children
       if (!graph_.boxes[i].open) continue;
       if (cancel_.cancelled()) return Error{ErrorKind::Cancelled, "the layout was stopped", {}};
@@ -85,6 +87,12 @@ class Nested {
     std::unordered_map<uint64_t, std::vector<std::pair<int, uint32_t>>>
         known;                 ///< by from and to: edges and their nets
     double left = 0, top = 0;  ///< of the level inside the box
+  };
+  /// Where a level's points are in the drawing.
+  struct Frame {
+    Point origin;
+    double sign = 1;  ///< -1: turned by half a circle
+    Point at(Point p) const { return {origin.x + sign * p.x, origin.y + sign * p.y}; }
   };
   struct Piece {
     int container, edge;
@@ -188,6 +196,35 @@ class Nested {
     }
   }
 
+  /// In the model itself: what depends on the boxes of the backward pass, and what only such boxes read.
+  void findWayBack() {
+    turned_.assign(graph_.boxes.size(), 0);
+    if (!options_.columns) return;
+    Level& level = at(-1).level;
+    bool isAny = false;
+    for (int root : graph_.roots) isAny |= level.items[itemOf_[root]].isBack = graph_.boxes[root].isBackward;
+    if (!isAny) return;
+    for (bool isChanged = true; isChanged;) {
+      isChanged = false;
+      for (const LevelEdge& edge : level.edges)
+        if (level.items[edge.from].isBack && !level.items[edge.to].isBack)
+          isChanged = level.items[edge.to].isBack = true;
+    }
+    std::vector<char> isSource(level.items.size(), 1), isReadThere(level.items.size(), 0);
+    std::vector<char> isRead(level.items.size(), 0);
+    for (const LevelEdge& edge : level.edges) {
+      isSource[edge.to] = 0;
+      isRead[edge.from] = 1;
+      if (!level.items[edge.to].isBack) isReadThere[edge.from] = 1;
+    }
+    for (size_t i = 0; i < level.items.size(); ++i)
+      if (isSource[i] && isRead[i] && !isReadThere[i]) level.items[i].isBack = true;
+    for (size_t i = 0; i < graph_.boxes.size(); ++i) {  // containers come before their children
+      const int parent = graph_.boxes[i].parent;
+      turned_[i] = parent < 0 ? level.items[itemOf_[i]].isBack : turned_[parent];
+    }
+  }
+
   /// Lines that run down have their labels beside them. Of those that run to the right, they stand below the boxes that
   /// they come from.
   void makeRoomForLabel(size_t e, const std::string& label) {
@@ -213,24 +250,28 @@ class Nested {
     Container& c = at(box);
     for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
       if (graph_.boxes[child].open) fixPorts(c.level, itemOf_[child], at(child));
-    constexpr double shape = 1.4, low = 2000, shortest = 3000;  // boxes are wider than high
+    constexpr double low = 2000, shortest = 3000;
     c.level.place({.labels = options_.labels,
                    .columns = options_.columns,
-                   .shape = isDown() ? shape : 1 / shape,
+                   .shape = isDown() ? wrapping_.shape : 1 / wrapping_.shape,
                    .low = wrapping_.low * (isDown() ? low : shortest),
                    .slim = wrapping_.slim,
-                   .tail = wrapping_.tail && box < 0});
+                   .tail = wrapping_.tail && box < 0,
+                   .mirrored = box < 0});
     const double margin = Metrics::margin, header = box < 0 ? margin : Metrics::header + 4;
-    c.left = isDown() ? margin : header;
-    c.top = isDown() ? header : margin;
+    // The title stays above where the rest is turned.
+    const bool isTurned = box >= 0 && turned_[box];
+    c.left = isDown() || isTurned ? margin : header;
+    c.top = isDown() && !isTurned ? header : margin;
     if (box < 0) return;
     Box asClosed = graph_.boxes[box];
     asClosed.detail.clear();
     const double bold = 0.12 * textWidth(asClosed.title, Metrics::titleSize);  // wider than other titles
     const double titleWidth = boxSize(asClosed).width + bold;
     LevelItem& item = at(graph_.boxes[box].parent).level.items[itemOf_[box]];
-    item.width = c.left + c.level.width + margin;
-    item.height = c.top + c.level.height + (c.outPorts.empty() ? margin : 2);
+    const double foot = c.outPorts.empty() ? margin : 2;
+    item.width = c.left + c.level.width + (!isDown() && isTurned ? header : margin);
+    item.height = c.top + c.level.height + (isDown() && isTurned ? header : foot);
     double& along = isDown() ? item.width : item.height;  // the side that the title stands on
     if (along >= titleWidth) return;
     (isDown() ? c.left : c.top) += (titleWidth - along) / 2;
@@ -254,17 +295,23 @@ class Nested {
     layout.engine = "layered";
     layout.flow = options_.flow;
     layout.boxes.resize(graph_.boxes.size());
-    std::vector<Point> origin(graph_.boxes.size() + 1);  // of each container's level
-    origin[0] = {at(-1).left, at(-1).top};
+    std::vector<Frame> frames(graph_.boxes.size() + 1);  // of each container's level
+    frames[0].origin = {at(-1).left, at(-1).top};
     for (size_t i = 0; i < graph_.boxes.size(); ++i) {
       if (itemOf_[i] < 0) continue;
-      int parent = graph_.boxes[i].parent;
+      const int parent = graph_.boxes[i].parent;
       const LevelItem& item = at(parent).level.items[itemOf_[i]];
-      Point o = origin[parent + 1];
-      layout.boxes[i] = {o.x + item.x - item.width / 2, o.y + item.y, item.width, item.height};
-      if (graph_.boxes[i].open)
-        origin[i + 1] = {layout.boxes[i].x + at(static_cast<int>(i)).left,
-                         layout.boxes[i].y + at(static_cast<int>(i)).top};
+      const Frame& frame = frames[parent + 1];
+      const Point a = frame.at({item.x - item.width / 2, item.y});
+      const Point b = frame.at({item.x + item.width / 2, item.y + item.height});
+      layout.boxes[i] = {std::min(a.x, b.x), std::min(a.y, b.y), item.width, item.height};
+      if (!graph_.boxes[i].open) continue;
+      const Container& c = at(static_cast<int>(i));
+      const Rect& r = layout.boxes[i];
+      if (turned_[i])
+        frames[i + 1] = {{r.right() - c.left, r.bottom() - c.top}, -1};
+      else
+        frames[i + 1] = {{r.x + c.left, r.y + c.top}, 1};
     }
     layout.width = at(-1).level.width + 2 * Metrics::margin;
     layout.height = at(-1).level.height + 2 * Metrics::margin;
@@ -281,10 +328,7 @@ class Nested {
         const LevelEdge& edge = at(piece.container).level.edges[piece.edge];
         if (edge.isFar) stops.clear();  // what comes before does not lead here
         isFar |= edge.isFar;
-        for (Point p : edge.stops) {
-          Point o = origin[piece.container + 1];
-          stops.push_back({p.x + o.x, p.y + o.y});
-        }
+        for (const Point p : edge.stops) stops.push_back(frames[piece.container + 1].at(p));
       }
       if (!stops.empty() && !isFar && !graph_.edges[e].label.empty() && options_.labels &&
           labelled.try_emplace(graph_.edges[e].value.index, 1).second) {
@@ -309,6 +353,8 @@ class Nested {
       if (it->text == text) return;
       if (isDown())
         at.x = std::max(at.x, it->at.x + textWidth(it->text, Metrics::labelSize) + 10);
+      else if (turned_[own.from])
+        at.y = std::min(at.y, it->at.y - Metrics::labelSize - 2);
       else
         at.y = std::max(at.y, it->at.y + Metrics::labelSize + 2);
     }
@@ -319,13 +365,15 @@ class Nested {
   Point labelAt(const VisibleEdge& edge, const std::string& text, const std::vector<Point>& stops) const {
     double width = textWidth(text, Metrics::labelSize), bend = 0;
     for (size_t i = 1; i < stops.size() && bend == 0; ++i) bend = stops[i].x - stops[0].x;
-    return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, stops[0].y + 12 + shadowOf(edge.from)};
+    const double y = turned_[edge.from] ? stops[0].y - 5 : stops[0].y + 12 + shadowOf(edge.from);
+    return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, y};
   }
 
   /// Near the end where the edge leaves; what is wider than the box sticks out there.
   Point labelBelow(const Layout& layout, const VisibleEdge& edge, const std::string& text) const {
     const Rect& box = layout.boxes[edge.from];
     const double width = textWidth(text, Metrics::labelSize);
+    if (turned_[edge.from]) return {std::min(box.x + 2, box.right() - 2 - width), box.y - 5};
     return {std::max(box.x + 2, box.right() - 2 - width), box.bottom() + 11 + shadowOf(edge.from)};
   }
 
@@ -335,6 +383,7 @@ class Nested {
   const CancelToken& cancel_;
   std::vector<Container> containers_;  ///< by box + 1
   std::vector<int> itemOf_;            ///< by box: its item in its container's level
+  std::vector<char> turned_;           ///< by box: it runs up, or to the left
   std::vector<std::vector<Piece>> pieces_;
   std::vector<uint32_t> netOf_;  ///< by edge: its value, or its bundle from `firstBundle` on
   std::map<std::pair<int, uint32_t>, std::set<uint32_t>> valuesFrom_;  ///< by box and bundle
@@ -347,6 +396,22 @@ double scaleAtFit(const Layout& layout) {
   return std::min(paneWidth / layout.width, paneHeight / layout.height);
 }
 
+/// At which most boxes have words.
+double scaleForWords(const VisibleGraph& graph, Flow flow) {
+  constexpr double most = 0.7;
+  std::vector<double> needed;
+  for (const Box& box : graph.boxes) {
+    if (box.open) continue;
+    const Rect size = boxSize(box, flow);
+    const double word = textWidth(box.title.substr(0, SmallMetrics::fewest), SmallMetrics::letters) + 1;
+    needed.push_back(std::max(SmallMetrics::lowest / size.height, word / size.width));
+  }
+  if (needed.empty()) return 0;
+  const auto at = needed.begin() + static_cast<ptrdiff_t>(most * static_cast<double>(needed.size() - 1));
+  std::nth_element(needed.begin(), at, needed.end());
+  return *at;
+}
+
 }  // namespace
 
 Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const CancelToken& cancel) {
@@ -357,17 +422,19 @@ Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const Cance
 }
 
 Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
-  // Of its size: there, most boxes have words. One row in a high pane looks lost, however short it is.
+  // Of its size: there, all boxes have words. One row in a high pane looks lost, however short it is.
   const double shown = options.flow == Flow::Down ? 0.3 : 0.9;
-  constexpr double better = 1.1, betterByTail = 1.05;
+  constexpr double better = 1.1, betterForWords = 1.03, betterByTail = 1.05;
   constexpr size_t most = 1000;  // boxes: more than one try of more would be felt
   static constexpr std::array<Wrapping, 5> others{{{1, 2}, {2.0 / 3, 3.5}, {8.0 / 3, 3.5}, {0.4, 2.5}, {0.3, 3.5}}};
+  // They break more of what is straight.
+  static constexpr std::array<Wrapping, 4> forWords{{{2.0 / 3, 2, 2}, {0.3, 2, 2}, {2, 1.5}, {1, 1.5}}};
   Result<Layout> best = Nested(graph, options, {}, cancel).run();
   if (!options.columns || graph.boxes.size() > most || !best) return best;
   double scale = scaleAtFit(*best);
   Wrapping chosen;
-  const auto attempt = [&](const Wrapping& other, double factor) -> Status {
-    if (scale >= shown) return done();
+  const auto attempt = [&](const Wrapping& other, double factor, double enough) -> Status {
+    if (scale >= enough) return done();
     Result<Layout> tried = Nested(graph, options, other, cancel).run();
     if (!tried) return tried.error();
     if (scaleAtFit(*tried) < factor * scale) return done();
@@ -377,9 +444,12 @@ Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& opt
     return done();
   };
   for (const Wrapping& other : others)
-    if (Status s = attempt(other, better); !s) return s.error();
+    if (Status s = attempt(other, better, shown); !s) return s.error();
+  const double legible = scaleForWords(graph, options.flow);
+  for (const Wrapping& other : forWords)
+    if (Status s = attempt(other, betterForWords, legible); !s) return s.error();
   chosen.tail = true;
-  if (Status s = attempt(Wrapping(chosen), betterByTail); !s) return s.error();
+  if (Status s = attempt(Wrapping(chosen), betterByTail, shown); !s) return s.error();
   return best;
 }
 

@@ -26,13 +26,17 @@ void Level::place(const Options& options) {
   breakCycles();
   assignLayers();
   addDummies();
+  if (options.mirrored) findTurn();
   findThreads();
   orderLayers();
   assignX();
   assignY(options.labels);
   attach();
   route();
-  if (options.columns) breakIntoColumns(options);
+  if (turn_ > 0)
+    mirror();
+  else if (options.columns)
+    breakIntoColumns(options);
 }
 
 /// Depth-first from each item in order; an edge back onto the path is turned round for the layering.
@@ -95,6 +99,12 @@ void Level::assignLayers() {
     for (int to : out[*it]) lowest = std::min(lowest, items[to].layer - 1);
     item.layer = std::max(item.layer, lowest);
   }
+  // The way back begins below all else.
+  int lastThere = -1, firstBack = INT32_MAX;
+  for (const LevelItem& item : items)
+    item.isBack ? firstBack = std::min(firstBack, item.layer) : lastThere = std::max(lastThere, item.layer);
+  for (LevelItem& item : items)
+    if (item.isBack) item.layer += std::max(0, lastThere + 1 - firstBack);
   int last = 0;
   bool outPorts = false;
   for (const LevelItem& item : items) {

@@ -3,7 +3,8 @@
 // break cycles, longest-path layers, dummies that edges of one net share, barycentre sweeps, and x by repeated exact
 // least-squares placement of each layer (pool adjacent violators) around the spine, the longest way from top to bottom,
 // which is one vertical line. Linear in items and edges but for a few sorts: long edges where there are many take no
-// part in it and are drawn as stubs (see `farthest`). A level much taller than wide can be cut into columns.
+// part in it and are drawn as stubs (see `farthest`). A level much taller than wide can be cut into columns, and what
+// runs back can stand beside what runs there.
 //
 //   Level level;  int a = level.addItem(80, 28);  int b = level.addItem(60, 28);
 //   level.addEdge({.from = a, .to = b, .net = 7});
@@ -25,7 +26,8 @@ struct LevelItem {
   double x = 0, y = 0;  ///< the centre's x, the top's y
   double right() const { return x + width / 2 + after; }
   int layer = 0;
-  int position = 0;  ///< in its layer
+  int position = 0;     ///< in its layer
+  bool isBack = false;  ///< on the way back, which no way leads out of: see `Options::mirrored`
 };
 
 struct LevelEdge {
@@ -53,12 +55,13 @@ class Level {
   int addItem(double w, double h, LevelItem::Kind kind = LevelItem::Kind::Box);
   int addEdge(LevelEdge edge);
   struct Options {
-    bool labels = false;   ///< leave room for them
-    bool columns = false;  ///< what is much taller than wide goes on in another column
-    double shape = 1.4;    ///< the width in heights that columns aim at
-    double low = 2000;     ///< pixels: what is lower stays whole
-    double slim = 3.5;     ///< times as slim as wanted: what is wider stays whole
-    bool tail = false;     ///< what follows one layer that is nearly all of the level begins another column
+    bool labels = false;    ///< leave room for them
+    bool columns = false;   ///< what is much taller than wide goes on in another column
+    double shape = 1.4;     ///< the width in heights that columns aim at
+    double low = 2000;      ///< pixels: what is lower stays whole
+    double slim = 3.5;      ///< times as slim as wanted: what is wider stays whole
+    bool tail = false;      ///< what follows one layer that is nearly all of the level begins another column
+    bool mirrored = false;  ///< items on the way back stand beside the others, upside down: it runs up
   };
   void place(const Options& options);
   // What `place` decided, for plans of levels
@@ -82,6 +85,7 @@ class Level {
   uint64_t countCrossings() const;
   void assignX();
   std::pair<double, double> roomOf(int item) const;
+  size_t secondSpine() const;
   std::pair<std::vector<char>, std::vector<double>> placeSpine() const;
   void straightenThreads();
   void straighten();
@@ -93,6 +97,12 @@ class Level {
   void route();
   int headOf() const;
   void breakIntoColumns(const Options& options);
+  void findTurn();
+  void mirror();
+  /// Between what runs there and what runs back: no neighbours then.
+  bool goesOverTheTurn(const Segment& s) const {
+    return turn_ > 0 && items[s.from].layer < turn_ && items[s.to].layer >= turn_;
+  }
 
   size_t boxCount_ = 0;         ///< items before the dummies
   std::vector<char> reversed_;  ///< by edge
@@ -105,6 +115,7 @@ class Level {
   /// Ways that should run straight down, the spine first: items of neighbouring layers, each in one thread at most.
   std::vector<std::vector<int>> threads_;
   std::vector<double> anchor_;  ///< by item: where its thread passes, from its centre
+  int turn_ = 0;                ///< the layer in which the way back begins; 0: there is none
 };
 
 /// A wished position and how much it matters.

@@ -141,6 +141,7 @@ std::pair<double, double> Level::roomOf(int item) const {
 /// Least squares leave long edges aslant: each run of dummies moves to one x where its neighbours leave room for that.
 void Level::straighten() {
   std::vector<char> done(items.size(), 0);
+  const auto isBack = [&](int item) { return turn_ > 0 && items[item].layer >= turn_; };
   for (int round = 0; round < 2; ++round) {
     std::fill(done.begin(), done.end(), 0);
     for (size_t e = 0; e < edges.size(); ++e) {
@@ -150,6 +151,7 @@ void Level::straighten() {
         double low = -1e18, high = 1e18, sum = 0;
         size_t end = i;
         for (; end + 1 < chain.size() && !done[chain[end]]; ++end) {
+          if (isBack(chain[end]) != isBack(chain[i])) break;
           const LevelItem& item = items[chain[end]];
           const auto [least, most] = roomOf(chain[end]);
           const double l = std::max(low, least), h = std::min(high, most);
@@ -165,10 +167,13 @@ void Level::straighten() {
         // Straight on from where it comes or to where it goes, if there is room; else as near as may be.
         double above = items[chain[i - 1]].x, below = items[chain[end]].x, mean = sum / static_cast<double>(end - i);
         if (i == 1) above += segmentOffset(chain[0], chain[1]);
+        if (end + 1 == chain.size())
+          for (int s : up_[chain[end]])
+            if (segments_[s].from == chain[end - 1]) below += segments_[s].toOffset;
         double x = std::clamp(mean, low, std::max(low, high));
-        if (above >= low && above <= high)
+        if (above >= low && above <= high && isBack(chain[i - 1]) == isBack(chain[i]))
           x = above;
-        else if (below >= low && below <= high)
+        else if (below >= low && below <= high && isBack(chain[end]) == isBack(chain[i]))
           x = below;
         for (; i < end; ++i) {
           items[chain[i]].x = x;
@@ -212,12 +217,14 @@ void Level::assignX() {
         if (down || both)
           for (int s : up_[item]) {
             const Segment& g = segments_[s];
+            if (goesOverTheTurn(g)) continue;
             sum += g.weight * (items[g.from].x + g.fromOffset - g.toOffset);
             weight += g.weight;
           }
         if (!down || both)
           for (int s : down_[item]) {
             const Segment& g = segments_[s];
+            if (goesOverTheTurn(g)) continue;
             sum += g.weight * (items[g.to].x + g.toOffset - g.fromOffset);
             weight += g.weight;
           }

@@ -70,7 +70,7 @@ struct Metrics {
 /// Boxes that are too small for their usual text have words of one size, in pixels of the screen: at least three
 /// letters, between paddings that depend on how wide the box is shown.
 struct SmallMetrics {
-  static constexpr double letters = 9, lowest = 5.5;  ///< a box that is shown lower has none
+  static constexpr double letters = 9, lowest = 5.4;  ///< of a box with words: rows are then 9 pixels apart
   static constexpr size_t fewest = 3;
   static double padding(double width) { return std::clamp((width - 14) / 10, 0.5, 4.0); }
 };

@@ -11,6 +11,9 @@
 namespace graft {
 namespace {
 
+/// AOTAutograd names the gradients of the outputs so.
+bool isGradientOfOutput(const Graph& graph, ValueId v) { return graph.value(v).name.starts_with("tangents_"); }
+
 size_t combine(size_t seed, size_t value) { return (seed ^ value) * 0x9E3779B97F4A7C15ull + (seed >> 7); }
 
 size_t textHash(std::string_view text) { return std::hash<std::string_view>{}(text); }
@@ -59,7 +62,7 @@ class Builder {
     for (auto it = order_.rbegin(); it != order_.rend(); ++it)
       if (scalar_[it->index]) followUser(*it);
     for (NodeId id : order_)
-      if (!scalar_[id.index] && !hiddenRepeat(graph_.node(id).module)) addEdgesInto(id);
+      if (!scalar_[id.index] && !isDrawnElsewhere(id)) addEdgesInto(id);
     if (options_.first == 0) addOutputs();
     for (size_t i = 0; i < view_.boxes.size(); ++i) {
       int parent = view_.boxes[i].parent;
@@ -182,6 +185,17 @@ class Builder {
     return s.hiddenTop;
   }
 
+  /// In a repeat that its first stands for. Within a closed module, all repeats are what the module is.
+  bool isDrawnElsewhere(NodeId id) {
+    ModuleCallId hidden = hiddenRepeat(graph_.node(id).module);
+    if (!hidden) return false;
+    const int at = view_.boxOfNode[id.index];
+    if (at < 0 || view_.boxes[at].open) return true;
+    while ((hidden = graph_.moduleCall(hidden).parent))
+      if (hidden == view_.boxes[at].module) return false;
+    return true;
+  }
+
   Place placeOf(ModuleCallId call, NodeId owner) {
     if (owner && graph_.node(owner).module == call) {
       int box = view_.boxOfNode[owner.index];
@@ -199,7 +213,8 @@ class Builder {
       box.module = call;
       box.key = module.path;
       box.title = moduleTitle(module);
-      if (!backward_.empty() && backward_[call.index]) box.title += ", backward";
+      box.isBackward = !backward_.empty() && backward_[call.index];
+      if (box.isBackward) box.title += ", backward";
       box.name = std::string(module.shortType());
       box.nodeCount = summaries_[call.index].nodes.size();
       auto run = runs_.find(call.index);
@@ -359,7 +374,8 @@ class Builder {
                            .name = "input",
                            .detail = typeLabel(value.type),
                            .value = input,
-                           .key = "input " + value.name});
+                           .key = "input " + value.name,
+                           .isBackward = isGradientOfOutput(graph_, input)});
   }
 
   void addOutputs() {
@@ -478,10 +494,8 @@ int VisibleGraph::depthOf(int box) const {
 }
 
 std::vector<char> backwardModules(const Graph& graph) {
-  // AOTAutograd names the gradients of the outputs so.
-  const auto isGradient = [&](ValueId v) { return graph.value(v).name.starts_with("tangents_"); };
   const auto inputs = graph.inputs();
-  if (std::none_of(inputs.begin(), inputs.end(), isGradient)) return {};
+  if (std::none_of(inputs.begin(), inputs.end(), [&](ValueId v) { return isGradientOfOutput(graph, v); })) return {};
   const auto calls = graph.moduleCalls();
   std::vector<char> isBackward(calls.size(), 0), isOutermost(calls.size(), 0);
   std::unordered_set<std::string_view> paths;

@@ -59,6 +59,8 @@ struct Box {
   size_t repeat = 1;      ///< that many identical blocks, inputs, outputs or operators of a dead end are shown as this
   Fold fold = Fold::None;
   size_t nodeCount = 1;  ///< operators it stands for
+  /// Of a training step's joint graph: an outermost module of the backward pass, or the gradient of an output.
+  bool isBackward = false;
 };
 
 struct VisibleEdge {

@@ -231,25 +231,27 @@ void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
 void Explorer::setSelection(const QStringList& keys) {
   if (keys.isEmpty() || !graph_) return;
   const QString& key = keys.first();
-  std::string path;
-  if (key.startsWith(QLatin1Char('@')))
-    path = key.mid(1).toStdString();
-  else if (const NodeId n = graph_->findNode(key.toStdString()))
-    path = std::string(graph_->scopeOf(n));
-  if (path.empty()) return;
+  ModuleCallId call;
+  if (key.startsWith(QLatin1Char('@'))) {
+    const std::string path = key.mid(1).toStdString();
+    const auto calls = graph_->moduleCalls();
+    const auto it = std::find_if(calls.begin(), calls.end(), [&](const ModuleCall& m) { return m.path == path; });
+    if (it != calls.end()) call = it->id;
+  } else if (const NodeId n = graph_->findNode(key.toStdString())) {
+    call = graph_->node(n).module;  // two passes call modules of one path
+  }
+  if (!call) return;
+  std::vector<uint32_t> way;
+  for (; call; call = graph_->moduleCall(call).parent) way.push_back(call.index);
   quiet_ = true;
   QTreeWidgetItem* at = tree_->invisibleRootItem();
-  for (bool deeper = true; deeper;) {
-    deeper = false;
-    for (int i = 0; i < at->childCount(); ++i) {
-      const std::string& child = graph_->moduleCall(ModuleCallId(at->child(i)->data(0, callRole).toUInt())).path;
-      if (path == child || path.starts_with(child + ".")) {
-        at = at->child(i);
-        if (path != child) at->setExpanded(true);
-        deeper = path != child;
-        break;
-      }
-    }
+  for (; !way.empty(); way.pop_back()) {
+    QTreeWidgetItem* next = nullptr;
+    for (int i = 0; i < at->childCount() && !next; ++i)
+      if (at->child(i)->data(0, callRole).toUInt() == way.back()) next = at->child(i);
+    if (!next) break;
+    at = next;
+    if (way.size() > 1) at->setExpanded(true);
   }
   if (at != tree_->invisibleRootItem()) tree_->setCurrentItem(at);
   quiet_ = false;

@@ -3,6 +3,7 @@
 #include <QDockWidget>
 #include <QTreeWidget>
 
+#include "tests/views/support/sample_graphs.h"
 #include "tests/views/support/window_fixture.h"
 #include "views/canvas/breadcrumb.h"
 #include "views/canvas/overview.h"
@@ -54,6 +55,25 @@ class NavigationTest : public test::WindowFixture {
     QCOMPARE(way->shown().last(), QStringLiteral("softmax_2"));
     QVERIFY(widthOf(way->shown().join(QStringLiteral(" ▸ "))) <= way->contentsRect().width());
     QVERIFY(way->toolTip().contains(QStringLiteral("layer.2")));
+  }
+
+  /// Both passes of a training step call modules of one path.
+  void aNodeOfTheBackwardPassIsFoundInItsOwnModule() {
+    const auto graph = std::make_shared<const Graph>(test::trainingStep(3));
+    Explorer explorer;
+    explorer.setGraph(graph);
+    Breadcrumb way;
+    way.resize(900, 30);
+    for (const bool isBack : {false, true}) {
+      const QString node = isBack ? QStringLiteral("mul_1") : QStringLiteral("relu_1");
+      explorer.setSelection({node});
+      const QTreeWidgetItem* item = explorer.tree()->currentItem();
+      QVERIFY(item && item->parent());
+      QCOMPARE(item->text(0), isBack ? QStringLiteral("layer.2") : QStringLiteral("layer.0"));
+      QCOMPARE(explorer.tree()->indexOfTopLevelItem(item->parent()), isBack ? 1 : 0);
+      way.show(*graph, node);
+      QCOMPARE(way.shown().value(1), isBack ? QStringLiteral("model, backward") : QStringLiteral("model"));
+    }
   }
 
   void theTreeStandsAsItWasLeft() {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <set>
@@ -291,6 +292,40 @@ TEST_CASE("a long chain that runs to the right goes on in rows that fill a pane,
     CHECK(right.readable > down.readable - 0.25);
     CHECK(right.fitScale > 0.7 * down.fitScale);
   }
+}
+
+TEST_CASE("stages of long blocks, as of a vision transformer, have words at fit") {
+  Graph g;
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor");
+  ValueId last = g.addInput("x", Type::tensor(DType::Float32, {Dim(4), Dim(56), Dim(56)}));
+  const auto call = [&](const OperatorRef& op, std::vector<Argument> args, ModuleCallId module) {
+    const NodeId node = g.append(g.root(), op, std::move(args));
+    g.setModule(node, module);
+    g.setType(g.output(node), Type::tensor(DType::Float32, {Dim(4), Dim(56), Dim(56)}));
+    last = g.output(node);
+  };
+  constexpr std::array<int, 4> blocks{2, 2, 6, 2};
+  for (size_t stage = 0; stage < blocks.size(); ++stage) {
+    const std::string name = "stage." + std::to_string(stage);
+    const ModuleCallId outer = g.addModuleCall({}, name, "Stage");
+    for (int i = 0; i < blocks[stage]; ++i) {
+      const std::string path = name + "." + std::to_string(i);
+      const ModuleCallId block = g.addModuleCall(outer, path, "Block");
+      for (const auto& [part, length] : {std::pair{".attn", 22}, {".mlp", 4}}) {
+        const ValueId before = last;
+        const ModuleCallId module = g.addModuleCall(block, path + part, "Part");
+        for (int k = 0; k < length; ++k) call(relu, {Argument(last)}, module);
+        call(add, {Argument(before), Argument(last), Argument(int64_t{1})}, block);
+      }
+    }
+  }
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g, {.depth = -1, .foldRepeats = false});
+  const Result<Layout> layout = layoutLayered(view);
+  REQUIRE(layout);
+  checkLayout(view, *layout);
+  CHECK(test::qualityOf(view, *layout).readable > 0.5);
 }
 
 TEST_CASE("a short chain that runs to the right fills a pane better in two rows than in one") {

@@ -180,4 +180,40 @@ Graph randomGraph(int nodes, unsigned seed) {
   return std::move(k.g);
 }
 
+Graph trainingStep(int layers) {
+  Graph g;
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  const OperatorRef mul = *parseSchema("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor");
+  const Type type = Type::tensor(DType::Float32, {Dim(4)});
+  const auto call = [&](const OperatorRef& op, std::vector<Argument> args, ModuleCallId module) {
+    const NodeId node = g.append(g.root(), op, std::move(args));
+    g.setModule(node, module);
+    g.setType(g.output(node), type);
+    return g.output(node);
+  };
+  const ValueId input = g.addInput("x", type);
+  ValueId last = input;
+  std::vector<std::vector<ValueId>> kept;
+  const ModuleCallId model = g.addModuleCall({}, "model", "Net");
+  for (int i = 0; i < layers; ++i) {
+    const ModuleCallId layer = g.addModuleCall(model, "model.layer." + std::to_string(i), "Layer");
+    auto& own = kept.emplace_back();
+    for (int k = 0; k < 3; ++k) {
+      own.push_back(last);
+      last = call(relu, {Argument(last)}, layer);
+    }
+  }
+  std::vector<Argument> returns{Argument(last)};
+  last = g.addInput("tangents_1", type);
+  const ModuleCallId back = g.addModuleCall({}, "model", "Net");
+  for (int i = layers; i-- > 0;) {
+    const ModuleCallId layer = g.addModuleCall(back, "model.layer." + std::to_string(i), "Layer");
+    for (int k = 3; k-- > 0;)
+      last = call(mul, {Argument(last), Argument(kept[static_cast<size_t>(i)][static_cast<size_t>(k)])}, layer);
+    returns.emplace_back(last);
+  }
+  g.setReturns(g.root(), std::move(returns));
+  return g;
+}
+
 }  // namespace graft::test

@@ -9,6 +9,9 @@ namespace graft::test {
 Graph encoder(int layers);
 /// An input x that is added to each of `ends` inputs p_0, p_1, …; each sum is an output.
 Graph manyEnds(int ends);
+/// A model of layers of three operators; each operator's operand is kept for the backward pass, which calls the same
+/// modules in the opposite order and gives a gradient for each layer. Operators are relu, relu_1, … and mul, mul_1, ….
+Graph trainingStep(int layers);
 /// `nodes` operators without modules, each with up to two operands among the 40 before it.
 Graph randomGraph(int nodes, unsigned seed = 1);
 
