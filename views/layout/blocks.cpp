@@ -79,8 +79,9 @@ class Finder {
       if (run.first > at) find(at, run.first, parent);
       for (size_t k = 0; k < run.count; ++k) {
         const size_t from = run.first + k * run.period;
-        std::string path = parent ? graph_.moduleCall(parent).path + ".part." : std::string("block.");
-        path += std::to_string(numbers_[parent.index]++);
+        // Numbers of parts begin with those of what they are parts of: no two have one name.
+        const std::string number = numberOf(parent) + std::to_string(numbers_[parent.index]++);
+        std::string path = parent ? graph_.moduleCall(parent).path + ".part_" + number : "block." + number;
         const ModuleCallId call = graph_.addModuleCall(parent, std::move(path), mainOperators(from, run.period));
         for (size_t i = from; i < from + run.period; ++i) assign(order_[i], call);
         find(from, from + run.period, call);
@@ -97,6 +98,13 @@ class Finder {
   NodeId outermost(NodeId id) const {
     for (NodeId owner; (owner = graph_.block(graph_.node(id).parent).owner);) id = owner;
     return id;
+  }
+
+  /// "3_" of "block.3", "3_0_" of "block.3.part_3_0".
+  std::string numberOf(ModuleCallId call) const {
+    if (!call) return {};
+    const std::string_view name = graph_.moduleCall(call).lastName();
+    return std::string(name.substr(name.starts_with("part_") ? 5 : 0)) + "_";
   }
 
   void assign(NodeId id, ModuleCallId call) {

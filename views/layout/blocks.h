@@ -1,5 +1,5 @@
 // Blocks: what a graph without modules repeats. Operators that come in the same order again and again are named as
-// modules "block.0", "block.1", …, with parts "block.0.part.0" where they repeat something themselves, so that a
+// modules "block.0", "block.1", …, with parts "block.0.part_0_0" where they repeat something themselves, so that a
 // drawing shows one of equal ones with ×N and has names where it is too small for operators. A block's type lists its
 // main operators.
 //

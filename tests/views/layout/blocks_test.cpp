@@ -1,6 +1,7 @@
 #include "views/layout/blocks.h"
 
 #include <map>
+#include <set>
 
 #include "core/ir/operator.h"
 #include "tests/support/catch.h"
@@ -87,14 +88,16 @@ TEST_CASE("a block that repeats something itself has parts") {
   const Graph& g = w.g;
   CHECK(g.moduleCalls().size() == 5 + 20);
   CHECK(operatorsOf(g, "block.2") == "sub");
-  CHECK(operatorsOf(g, "block.2.part.3") == "sigmoid mul tanh add");
+  CHECK(operatorsOf(g, "block.2.part_2_3") == "sigmoid mul tanh add");
   for (const ModuleCall& call : g.moduleCalls())
-    CHECK(bool(call.parent) == (call.path.find(".part.") != std::string::npos));
+    CHECK(bool(call.parent) == (call.path.find(".part_") != std::string::npos));
+  std::set<std::string_view> names;
+  for (const ModuleCall& call : g.moduleCalls()) CHECK(names.insert(call.lastName()).second);
   const VisibleGraph view = makeVisibleGraph(g, {.depth = 1});
   std::map<std::string, size_t> repeats;
   for (const Box& box : view.boxes)
     if (box.kind == BoxKind::Module) repeats[box.title] = box.repeat;
-  CHECK(repeats == std::map<std::string, size_t>{{"block.0", 5}, {"part.0", 4}});
+  CHECK(repeats == std::map<std::string, size_t>{{"block.0", 5}, {"part_0_0", 4}});
 }
 
 TEST_CASE("what has modules, is small, or repeats nothing but one operator stays as it is") {
