@@ -3,6 +3,8 @@
 // them. See also J.-M. Muller, Elementary Functions, 3rd edition, chapters 5 (polynomials) and 11 (range reduction).
 #include "core/compile/codegen/ir/ir_math.h"
 
+#include <cmath>
+
 #include "core/compile/codegen/ir/ir_floats.h"
 
 namespace graft::codegen {
@@ -144,6 +146,58 @@ Value emitErf(IrBuilder& b, const Value& x) {
   const Value exponent = f.fma(q, t, b.unary("fneg", t));
   const Value far = f.copySign(f.subtract(f(1), expOfModerate(f, exponent)), x);
   return b.select(b.compare("fcmp ogt", size, f(0.927734375)), far, near);
+}
+
+namespace {
+
+/// log2 of x >= 0 in f64, to 35 bits or more; of 0 and infinity numbers far beyond those of others.
+Value log2InDouble(const Floats& f, const Value& x) {
+  IrBuilder& b = f.b;
+  const auto wide = [&](double v) { return b.number(DType::Float64, v); };
+  const Value isTiny = b.compare("fcmp olt", x, f(1.1754943508222875e-38));
+  const Value scaled = b.select(isTiny, f.multiply(x, f(8388608.0)), x);
+  const Value offset = b.binary("sub", f.bits(scaled), f.whole(0x3f3504f3));
+  const Value e = b.binary("ashr", offset, f.whole(23));
+  const Value mantissa = f.fromBits(b.binary("add", b.binary("and", offset, f.whole(0x7fffff)), f.whole(0x3f3504f3)));
+  const Value exponent = f.add(b.convert("sitofp", e, DType::Float32), b.select(isTiny, f(-23), f(0)));
+  const Value m = b.convert("fpext", mantissa, DType::Float64);
+  // log m = 2 atanh t, |t| <= 0.1716
+  const Value t = b.binary("fdiv", b.binary("fsub", m, wide(1)), b.binary("fadd", m, wide(1)));
+  const Value z = b.binary("fmul", t, t);
+  Value p = wide(2 * kLog2E / 13);
+  for (int odd = 11; odd >= 1; odd -= 2) p = f.fma(p, z, wide(2 * kLog2E / odd));
+  const Value log = f.fma(p, t, b.convert("fpext", exponent, DType::Float64));
+  const Value isEnd = b.binary("or", b.compare("fcmp oeq", x, f(0)), b.compare("fcmp oeq", x, f(kInfinity)));
+  return b.select(isEnd, b.select(b.compare("fcmp oeq", x, f(0)), wide(-1e300), wide(1e300)), log);
+}
+
+}  // namespace
+
+Value emitPower(IrBuilder& b, const Value& x, const Value& y, std::optional<double> known) {
+  const Floats f{b};
+  const auto wide = [&](double v) { return b.number(DType::Float64, v); };
+  const Value product = b.binary("fmul", log2InDouble(f, f.absolute(x)), b.convert("fpext", y, DType::Float64));
+  // Beyond these, 2^p is 0 or infinite.
+  const Value low = b.select(b.compare("fcmp olt", product, wide(-160)), wide(-160), product);
+  const Value p = b.select(b.compare("fcmp ogt", low, wide(130)), wide(130), low);
+  constexpr double kShift = 6755399441055744;  // 1.5 * 2^52: a sum with it is a whole number
+  const Value n = b.binary("fsub", b.binary("fadd", p, wide(kShift)), wide(kShift));
+  const Value r = b.convert("fptrunc", b.binary("fsub", p, n), DType::Float32);
+  const Value number = b.convert("fptrunc", n, DType::Float32);
+  const Value size = f.scale(f.add(expm1OfSmall(f, f.multiply(r, f(0.69314718055994531))), f(1)),
+                             {number, b.convert("fptosi", b.unary("freeze", number), DType::Int32)});
+  // Of x with a sign: odd powers keep it, and those that are no whole numbers are NaN, but of -0 and -infinity.
+  const auto isWhole = [&](const Value& v) { return b.compare("fcmp oeq", b.intrinsic("llvm.floor", {v}), v); };
+  const bool isKnownWhole = known && std::floor(*known) == *known;
+  const Value whole = known ? b.boolean(isKnownWhole) : isWhole(y);
+  const Value odd = known ? b.boolean(isKnownWhole && std::fmod(*known, 2) != 0)
+                          : b.binary("and", whole, b.binary("xor", isWhole(f.multiply(y, f(0.5))), b.boolean(true)));
+  const Value signedSize = b.select(odd, f.copySign(size, x), size);
+  const Value isNegative = b.binary("and", b.compare("fcmp olt", x, f(0)), b.compare("fcmp ogt", x, f(-kInfinity)));
+  const Value noNumber = b.binary("and", isNegative, b.binary("xor", whole, b.boolean(true)));
+  const Value usual = b.select(noNumber, f(kNaN), signedSize);
+  const Value isRare = b.binary("or", b.compare("fcmp uno", x, y), b.compare("fcmp oeq", f.absolute(y), f(kInfinity)));
+  return whereRare(b, isRare, x, usual, [&](const Value& rare) { return b.callEach("powf", {rare, y}); });
 }
 
 }  // namespace graft::codegen

@@ -3,6 +3,7 @@
 // give. All of it is written for f32; others are called lane by lane from the C library.
 #pragma once
 
+#include <optional>
 #include <span>
 
 #include "core/compile/codegen/ir/ir_builder.h"
@@ -30,6 +31,8 @@ Value emitTanh(IrBuilder&, const Value&);
 Value emitAsinh(IrBuilder&, const Value&);
 Value emitAcosh(IrBuilder&, const Value&);
 Value emitAtanh(IrBuilder&, const Value&);
+/// x to the power of y. `known`: y where it is a constant.
+Value emitPower(IrBuilder&, const Value& x, const Value& y, std::optional<double> known);
 
 /// A random f32 in (0, 1] of four i64: see loops::Op::Uniform.
 Value emitUniform(IrBuilder&, std::span<const Value>);

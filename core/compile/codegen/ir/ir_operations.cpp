@@ -267,6 +267,7 @@ Value IrOperations::power(const Value& x, const Value& exponent) {
     if (*n == -1) return b_.binary("fdiv", one(), x);
     if (*n == -2) return b_.binary("fdiv", one(), b_.binary("fmul", x, x));
   }
+  if (x.dtype == DType::Float32) return emitPower(b_, x, exponent, constantOf(exponent));
   const Value operands[] = {x, exponent};
   return libraryFunction("pow", operands);
 }

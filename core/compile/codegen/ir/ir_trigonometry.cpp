@@ -36,19 +36,27 @@ Value withEnds(const Floats& f, const Value& x, const Value& inside, bool isFunc
   return whereRare(b, isLarge, x, usual, [&](const Value& rare) { return b.callEach(library, {rare}); });
 }
 
+/// x = n pi + r for the sine, (n + 1/2) pi + r for the cosine, |r| <= pi/2: both are the sine of r then, but for the
+/// sign. Its coefficients are those of SLEEF (N. Shibata and F. Petrogalli, 2020).
 Value sinOrCos(IrBuilder& b, const Value& x, bool isCos) {
   const Floats f{b};
-  const Quarters q = reduceQuarters(f, x);
-  const Value z = f.multiply(q.r, q.r);
-  const Value s = f.multiply(f.polynomial(z, {-1.9515295891E-4, 8.3321608736E-3, -1.6666654611E-1}), z);
-  const Value sine = f.add(f.fma(s, q.r, q.lost), q.r);
-  const Value cosine =
-      f.fma(f.multiply(z, z), f.polynomial(z, {2.443315711809948E-5, -1.388731625493765E-3, 4.166664568298827E-2}),
-            f.fma(z, f(-0.5), f(1)));
-  const Value quarter = isCos ? b.binary("add", q.n, f.whole(1)) : q.n;
-  const Value chosen = b.select(isOdd(f, quarter), cosine, sine);
-  const Value sign = b.binary("shl", b.binary("and", quarter, f.whole(2)), f.whole(30));
-  return withEnds(f, x, f.fromBits(b.binary("xor", f.bits(chosen), sign)), !isCos, isCos ? "cosf" : "sinf");
+  const Floats::Rounded n = isCos ? f.round(f.fma(x, f(0.5 / kHalfPi), f(-0.5)), 1) : f.round(x, 0.5 / kHalfPi);
+  // pi has four parts (Cody and Waite), the halves of which count for the cosine.
+  const Value times = isCos ? f.fma(n.number, f(2), f(1)) : n.number;
+  const double half = isCos ? 0.5 : 1;
+  Value r = f.fma(times, f(-3.140625 * half), x);
+  r = f.fma(times, f(-9.670257568359375e-4 * half), r);
+  r = f.fma(times, f(-6.2771141529083252e-7 * half), r);
+  r = f.fma(times, f(-1.2154201013012384e-10 * half), r);
+  const Value z = f.multiply(r, r);
+  const Value p = f.polynomial(
+      z, {2.6083159809786593542e-06, -1.981069071916863322e-4, 8.33307858556509017944e-3, -1.66666597127914428711e-1});
+  Value sine = f.fma(f.multiply(p, z), r, r);
+  if (!isCos) sine = f.copySign(sine, r);  // of -0, too
+  const Value turns = isCos ? b.binary("add", n.integer, f.whole(1)) : n.integer;
+  const Value sign = b.binary("shl", turns, f.whole(31));
+  const Value usual = f.fromBits(b.binary("xor", f.bits(sine), sign));
+  return withEnds(f, x, usual, false, isCos ? "cosf" : "sinf");
 }
 
 /// asin(s) - s for 0 <= s <= 1/2, z = s².

@@ -137,6 +137,58 @@ TEST_CASE("functions of f32 are within 2.5 units of the right result") {
   }
 }
 
+TEST_CASE("powers of f32 are within 2.5 units of the right result") {
+  using Limits = std::numeric_limits<float>;
+  std::vector<float> bases, exponents, x, y;
+  for (uint32_t bits = 0; bits < 0x7f800000U; bits += 10472993) bases.push_back(std::bit_cast<float>(bits));
+  for (int i = 0; i <= 200; ++i) bases.push_back(0.5F + 0.0101F * static_cast<float>(i));
+  for (const float special : {0.0F, 1.0F, 2.0F, 3.0F, Limits::denorm_min(), Limits::max(), Limits::infinity(),
+                              Limits::quiet_NaN(), 1 + Limits::epsilon(), 1 - Limits::epsilon() / 2})
+    bases.push_back(special);
+  for (const float e : {0.0F, 1.7F, 0.3F, 2.2F, 4.0F, 5.0F, 0.1F, 33.0F, 100.5F, 16777216.0F, 1e9F, 1e30F, 1e-30F,
+                        Limits::infinity(), Limits::quiet_NaN(), 3.4e38F})
+    for (const float sign : {1.0F, -1.0F}) exponents.push_back(sign * e);
+  for (const float b : bases)
+    for (const float e : exponents)
+      for (const float sign : {1.0F, -1.0F}) {
+        x.push_back(sign * b);
+        y.push_back(e);
+      }
+  const std::string n = std::to_string(x.size());
+  std::vector<long double> exact;
+  for (size_t i = 0; i < x.size(); ++i)
+    exact.push_back(std::pow(static_cast<long double>(x[i]), static_cast<long double>(y[i])));
+  for (const CpuLevel level : test::levels()) {
+    const CompiledProgram compiled =
+        CompiledProgram::make("loops 1\ninput x: f32[" + n + "]\ninput e: f32[" + n + "]\noutput y: f32[" + n +
+                                  "]\nnest i < " + n + "\n  y[i] = power(x[i], e[i])\n",
+                              level);
+    std::vector<float> got(x.size(), 777.0F);
+    REQUIRE(compiled.run({x.data(), y.data(), got.data()}, {}) == 0);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double apart = distance(got[i], exact[i]);
+      if (apart <= 2.5) continue;
+      CAPTURE(level, x[i], y[i], got[i], static_cast<float>(exact[i]), apart);
+      FAIL_CHECK("another power");
+    }
+    // Constant exponents, whose kind is known
+    for (const char* e : {"1.7", "-1.5", "5.0", "4.0", "-3.0"}) {
+      const CompiledProgram constant =
+          CompiledProgram::make("loops 1\ninput x: f32[" + n + "]\noutput y: f32[" + n + "]\nnest i < " + n +
+                                    "\n  y[i] = power(x[i], " + e + ")\n",
+                                level);
+      REQUIRE(constant.run({x.data(), got.data()}, {}) == 0);
+      for (size_t i = 0; i < x.size(); ++i) {
+        const auto power = static_cast<long double>(static_cast<float>(std::atof(e)));
+        const double apart = distance(got[i], std::pow(static_cast<long double>(x[i]), power));
+        if (apart <= 2.5) continue;
+        CAPTURE(level, x[i], e, got[i], apart);
+        FAIL_CHECK("another power");
+      }
+    }
+  }
+}
+
 TEST_CASE("large angles alone call the C library") {
   auto program = loops::parseProgram("loops 1\ninput x: f32[64]\noutput y: f32[64]\nnest i < 64\n  y[i] = sin(x[i])\n");
   REQUIRE(program);
