@@ -238,7 +238,11 @@ double LoopPlanner::reduceCost(ExprId id, std::optional<RangeId> vector) {
   std::vector<RangeId> trips = accesses_.of(e.operands[0]).ranges;
   for (const RangeId r : e.ranges)
     if (!contains(trips, r)) trips.push_back(r);
-  const bool lanesOutside = vector && accesses_.of(id).depends(*vector);
+  // A local is another one in each iteration.
+  if (!accesses_.of(e.operands[0]).written.empty())
+    for (const RangeId r : outer_)
+      if (!contains(trips, r)) trips.push_back(r);
+  const bool lanesOutside = vector && contains(trips, *vector) && !contains(e.ranges, *vector);
   const std::optional<RangeId> own = lanesOutside ? vector : bestReduceRange(id);
   double cost = bodyCost(body, trips, own);
   for (const ExprId inner : body.reduces) cost += reduceCost(inner, own);
@@ -256,7 +260,11 @@ double LoopPlanner::storeCost(const loops::Store& store, std::optional<RangeId> 
   const bool isTurned = isVector && contains(outer_, *vector) && turnedAlong(store, *vector);
   if (isTurned && isTurnedCopy(store, *vector)) return times / lanes * kTranspose;
   double cost = bodyCost(body, trips, vector);
-  const bool isScatter = isVector && stepOf(accesses_.offset(store.buffer, store.index), *vector) != Step::Unit;
+  // A local has an element for each lane along an outer range, one beside the other.
+  const bool isOwn = vector && contains(outer_, *vector) &&
+                     accesses_.program().buffer(store.buffer).role == loops::Buffer::Role::Local;
+  const bool isScatter =
+      isVector && !isOwn && stepOf(accesses_.offset(store.buffer, store.index), *vector) != Step::Unit;
   const bool isAlternate = isScatter && interleaved_ && isInterleaved(store, *vector, *interleaved_);
   cost += times / lanes * (isTurned ? kTranspose : isAlternate ? 3 : isScatter ? 2 * lanes : 1);
   for (const ExprId r : body.reduces) cost += reduceCost(r, vector);

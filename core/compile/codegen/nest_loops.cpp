@@ -252,6 +252,8 @@ void NestEmitter::findParts(const loops::Nest& nest) {
     Parts parts{r, rewriter_.borders(nest, r)};
     if (parts.borders.empty() && isVector && plan_.vector->ranges.size() == 1)
       parts.borders = rewriter_.interior(nest, r, kFewestInside * plan_.lanes);
+    if (parts.borders.empty() && isVector && plan_.vector->ranges.size() == 1)
+      parts.borders = rewriter_.bends(nest, r, width_);
     if (parts.borders.empty() || copies * (parts.borders.size() + 1) > kMostCopies) continue;
     copies *= parts.borders.size() + 1;
     parts.borders.insert(parts.borders.begin(), 0);

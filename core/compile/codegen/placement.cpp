@@ -1,7 +1,9 @@
 #include "core/compile/codegen/placement.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 
 #include "core/compile/codegen/prepare.h"
@@ -96,6 +98,138 @@ void turnTemporaries(loops::Program& program, std::vector<Strides>& strides) {
   }
 }
 
+/// An input that a nest reads many times, with the lanes along a dimension in which its elements lie apart, is copied
+/// once, turned: such tables, and images with their channels side by side under windows, are small beside what is made
+/// of them.
+class OperandTurner {
+ public:
+  OperandTurner(loops::Program& program, const std::vector<Strides>& strides)
+      : program_(program), accesses_(program, strides), strides_(strides) {}
+
+  void run() {
+    for (size_t i = 0; i < program_.nests.size(); ++i)
+      for (const BufferId buffer : program_.inputs())
+        if (const auto fastest = findTurn(program_.nests[i], buffer)) i += turn(i, buffer, *fastest);
+  }
+  /// The copies, and the order of their dimensions in memory, the fastest one last.
+  const std::vector<std::pair<BufferId, std::vector<size_t>>>& copies() const { return copies_; }
+
+ private:
+  static constexpr int64_t kFewestReads = 4;       ///< of each element, for a copy to be worth it
+  static constexpr int64_t kFewestElements = 256;  ///< that lie apart, of the copy
+
+  std::optional<int64_t> known(ExprId size) const {
+    const int64_t* number = program_.expressions.findInteger(size);
+    return number ? std::optional(*number) : std::nullopt;
+  }
+
+  /// The range along which all stores of the nest write neighbours.
+  std::optional<RangeId> alongOf(const loops::Nest& nest) {
+    std::optional<RangeId> along;
+    for (const loops::Store& store : nest.stores) {
+      if (program_.buffer(store.buffer).role == Role::Local) continue;
+      std::vector<RangeId> byOnes;
+      for (size_t d = 0; d < store.index.size(); ++d)
+        if (known(strides_.at(store.buffer.index)[d]) == 1)
+          for (const RangeId r : rangesOf(accesses_, store.index[d])) byOnes.push_back(r);
+      if (byOnes.size() != 1 || (along && *along != byOnes[0])) return std::nullopt;
+      along = byOnes[0];
+    }
+    return along;
+  }
+
+  /// Whether the index goes on by one place or two with each step of the range, in stretches at least.
+  bool stepsAlong(ExprId index, RangeId range) {
+    const loops::ExprPool& pool = program_.expressions;
+    for (const Affine::Term& term : accesses_.affine(index).terms) {
+      const Expr& atom = pool[term.atom];
+      const int64_t* factor = pool.findInteger(term.factor);
+      const bool isPart = atom.op == Op::Remainder && pool[atom.operands[0]].op == Op::Range;
+      const Expr& base = isPart ? pool[atom.operands[0]] : atom;
+      if (base.op == Op::Range && base.range() == range && factor && std::abs(*factor) <= 2) return true;
+    }
+    return false;
+  }
+
+  std::optional<size_t> findTurn(const loops::Nest& nest, BufferId buffer) {
+    const std::vector<ExprId> sizes = program_.buffer(buffer).sizes;
+    if (sizes.size() < 2 || dtypeSize(program_.buffer(buffer).dtype) > 4) return std::nullopt;
+    int64_t elements = 1;
+    for (const ExprId size : sizes) {
+      if (!known(size) || *known(size) < 1) return std::nullopt;
+      elements *= *known(size);
+    }
+    const std::optional<RangeId> along = elements < kFewestElements ? std::nullopt : alongOf(nest);
+    if (!along) return std::nullopt;
+    std::optional<size_t> fastest;
+    std::set<uint32_t> seen;
+    bool isFit = true;
+    int64_t reads = 0;
+    const auto walk = [&](const auto& self, ExprId id) -> void {
+      if (!seen.insert(id.index).second) return;
+      const Expr e = program_.expressions[id];
+      for (const ExprId operand : e.operands) self(self, operand);
+      if (e.op != Op::Load || e.buffer() != buffer) return;
+      std::optional<size_t> steps;
+      for (size_t d = 0; d < sizes.size(); ++d) {
+        if (!accesses_.of(e.operands[d]).depends(*along)) continue;
+        isFit = isFit && known(strides_.at(buffer.index)[d]).value_or(1) > 1;
+        if (stepsAlong(e.operands[d], *along)) steps = d;
+      }
+      isFit = isFit && steps && (!fastest || fastest == steps);
+      fastest = steps;
+      int64_t times = 1;
+      for (const RangeId r : accesses_.of(id).ranges) times *= known(program_.range(r).extent).value_or(0);
+      reads += times;
+    };
+    for (const loops::Store& store : nest.stores) walk(walk, store.value);
+    return isFit && fastest && reads >= kFewestReads * elements ? fastest : std::nullopt;
+  }
+
+  /// Returns how many nests it adds before the nest.
+  size_t turn(size_t nest, BufferId buffer, size_t fastest) {
+    loops::ExprPool& pool = program_.expressions;
+    const loops::Buffer from = program_.buffer(buffer);
+    std::vector<size_t> order;
+    for (size_t d = 0; d < from.sizes.size(); ++d)
+      if (d != fastest) order.push_back(d);
+    order.push_back(fastest);
+    const BufferId copy = program_.addBuffer(from.name + "_turned_" + std::to_string(copies_.size()), from.dtype,
+                                             from.sizes, Role::Temporary);
+    copies_.emplace_back(copy, order);
+    loops::Nest made;
+    loops::Store store;
+    store.buffer = copy;
+    for (const ExprId size : from.sizes) {
+      made.outer.push_back(program_.addRange("turned" + std::to_string(program_.ranges.size()), size));
+      store.index.push_back(pool.range(made.outer.back()));
+    }
+    store.value = pool.load(buffer, store.index, from.dtype);
+    made.stores.push_back(std::move(store));
+    std::map<uint32_t, ExprId> done;
+    for (loops::Store& s : program_.nests[nest].stores) s.value = withCopy(s.value, buffer, copy, done);
+    program_.nests.insert(program_.nests.begin() + static_cast<std::ptrdiff_t>(nest), std::move(made));
+    return 1;
+  }
+
+  ExprId withCopy(ExprId id, BufferId buffer, BufferId copy, std::map<uint32_t, ExprId>& done) {
+    if (const auto at = done.find(id.index); at != done.end()) return at->second;
+    const loops::ExprPool::MadeFor origin(program_.expressions, program_.expressions.origin(id));
+    Expr e = program_.expressions[id];
+    for (ExprId& operand : e.operands) operand = withCopy(operand, buffer, copy, done);
+    const bool isOurs = e.op == Op::Load && e.buffer() == buffer;
+    const ExprId result =
+        isOurs ? program_.expressions.load(copy, e.operands, e.dtype) : program_.expressions.add(std::move(e));
+    done.emplace(id.index, result);
+    return result;
+  }
+
+  loops::Program& program_;
+  Accesses accesses_;
+  const std::vector<Strides>& strides_;
+  std::vector<std::pair<BufferId, std::vector<size_t>>> copies_;
+};
+
 }  // namespace
 
 int lanesOf(CpuLevel level) { return level == CpuLevel::Avx512 ? 16 : level == CpuLevel::Avx2 ? 8 : 4; }
@@ -118,7 +252,17 @@ Placement placeBuffers(loops::Program& program, const CpuOptions& options) {
 
 Placement placeBuffersOnCpu(loops::Program& program, const CpuOptions& options) {
   Placement result = placeBuffers(program, options);
+  std::vector<std::pair<BufferId, std::vector<size_t>>> copies;
+  if (options.schedule.transposes) {
+    if (program.sizes.empty()) specialise(program, {}, result.strides);  // indices as their bounds make them
+    const std::vector<Strides> given = result.strides;
+    OperandTurner turner(program, given);
+    turner.run();
+    copies = turner.copies();
+    if (!copies.empty()) result = placeBuffers(program, options);
+  }
   turnTemporaries(program, result.strides);
+  for (const auto& [copy, order] : copies) result.strides[copy.index] = denseLayout(program, copy, order).strides;
   return result;
 }
 

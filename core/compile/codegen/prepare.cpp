@@ -207,7 +207,8 @@ loops::Nest NestRewriter::prepare(loops::Nest nest) {
   findOnes(nest.outer);
   for (const Store& store : nest.stores) findOnes(store.ranges);
   for (const ExprId id : expressionsOf(nest)) findOnes(std::vector<RangeId>(program_.expressions[id].ranges));
-  if (!ones.empty()) nest = rewrite(nest, ones);
+  // What the ranges' bounds decide is simplified, too.
+  nest = rewrite(nest, ones);
   Split split;
   for (int i = 0; i < kMostSplits && findSplit(nest, split); ++i) nest = splitRange(nest, split);
   const std::vector<ExprId> all = expressionsOf(nest);
@@ -368,6 +369,77 @@ std::vector<int64_t> NestRewriter::borders(const std::vector<ExprId>& expression
   found.erase(std::unique(found.begin(), found.end()), found.end());
   std::erase_if(found, [&](int64_t b) { return b <= 0 || b >= *extent; });
   return found;
+}
+
+std::vector<NestRewriter::Line> NestRewriter::linesOf(ExprId id, RangeId range) {
+  constexpr size_t kMostLines = 4;
+  const Expr e = program_.expressions[id];
+  if (const int64_t* number = program_.expressions.findInteger(id)) return {{0, *number}};
+  if (e.op == Op::Range && e.range() == range) return {{1, 0}};
+  std::vector<Line> found;
+  if (e.op == Op::Add || e.op == Op::Subtract) {
+    const int64_t sign = e.op == Op::Add ? 1 : -1;
+    for (const Line& x : linesOf(e.operands[0], range))
+      for (const Line& y : linesOf(e.operands[1], range)) found.push_back({x.a + sign * y.a, x.b + sign * y.b});
+  } else if (e.op == Op::Minimum || e.op == Op::Maximum || e.op == Op::Select) {
+    for (size_t i = e.op == Op::Select ? 1 : 0; i < e.operands.size(); ++i) {
+      const std::vector<Line> part = linesOf(e.operands[i], range);
+      if (part.empty()) return {};
+      found.insert(found.end(), part.begin(), part.end());
+    }
+  }
+  return found.size() <= kMostLines ? found : std::vector<Line>{};
+}
+
+void NestRewriter::bendsOf(ExprId id, RangeId range, std::vector<int64_t>& found) {
+  constexpr int64_t kMostRounds = 4;
+  const Expr e = program_.expressions[id];
+  if (e.operands.size() < 2 || program_.expressions[e.operands[0]].dtype != DType::Int64) return;
+  const bool isMinimum = e.op == Op::Minimum, isMaximum = e.op == Op::Maximum;
+  const int64_t* divisor = program_.expressions.findInteger(e.operands[1]);
+  if (e.op == Op::Remainder && divisor && *divisor > 1) {
+    const int64_t* extent = program_.expressions.findInteger(program_.range(range).extent);
+    for (const Line& line : linesOf(e.operands[0], range)) {
+      if (line.a != 1 || !extent || *extent > kMostRounds * *divisor) continue;
+      for (int64_t i = 1; i < *extent; ++i)
+        if ((i + line.b) % *divisor == 0) found.push_back(i);
+    }
+    return;
+  }
+  if (!isMinimum && !isMaximum && !loops::isComparison(e.op)) return;
+  for (const Line& x : linesOf(e.operands[0], range))
+    for (const Line& y : linesOf(e.operands[1], range)) {
+      const int64_t a = x.a - y.a, b = x.b - y.b;
+      if (a != 1 && a != -1) continue;
+      const int64_t zero = -b * a;  // where the lines meet
+      // What varies is before the bend of a minimum and behind that of a maximum, where it grows.
+      const bool grows = (x.a != 0 ? x.a : y.a) > 0;
+      if (isMinimum || isMaximum) found.push_back(isMaximum == grows ? zero : zero + 1);
+      if (e.op == Op::Less) found.push_back(a == 1 ? zero : zero + 1);
+      if (e.op == Op::LessEqual) found.push_back(a == 1 ? zero + 1 : zero);
+    }
+}
+
+std::vector<int64_t> NestRewriter::bends(const loops::Nest& nest, RangeId range, int64_t fewest) {
+  const int64_t* extent = program_.expressions.findInteger(program_.range(range).extent);
+  if (!extent) return {};
+  std::vector<int64_t> found;
+  for (const ExprId load : loadsOf(nest)) {
+    std::vector<ExprId> parts;
+    for (const ExprId index : std::vector<ExprId>(program_.expressions[load].operands))
+      if (accesses_.of(index).depends(range) && !hasLoads(index)) collect(index, parts);
+    for (const ExprId part : parts) bendsOf(part, range, found);
+  }
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  std::erase_if(found, [&](int64_t b) { return b <= 0 || b >= *extent; });
+  int64_t longest = 0, before = 0;
+  for (const int64_t border : found) {
+    longest = std::max(longest, border - before);
+    before = border;
+  }
+  longest = std::max(longest, *extent - before);
+  return longest < fewest || found.size() >= kMostPieces ? std::vector<int64_t>{} : found;
 }
 
 std::optional<loops::Nest> NestRewriter::keepRows(const loops::Nest& nest, RangeId lanes) {

@@ -29,6 +29,9 @@ class NestRewriter {
   /// the borders of the part in which the conditions of Selects that guard one load hold, whatever the ranges inside
   /// are. None where that part has fewer than `fewest` elements.
   std::vector<int64_t> interior(const loops::Nest&, RangeId, int64_t fewest);
+  /// Where the indices of loads bend that go along an outer range in straight stretches: at the edges of paddings that
+  /// reflect, repeat or go round. None where no stretch has `fewest` elements.
+  std::vector<int64_t> bends(const loops::Nest&, RangeId, int64_t fewest);
   /// A range for a part of another, of that many elements.
   RangeId addPart(RangeId range, int64_t extent) {
     return program_.addRange(std::string(program_.range(range).name), program_.expressions.integer(extent));
@@ -69,6 +72,13 @@ class NestRewriter {
   void collect(ExprId, std::vector<ExprId>& seen);
   std::vector<ExprId> expressionsOf(const loops::Nest&);
   std::vector<int64_t> borders(const std::vector<ExprId>& expressions, RangeId);
+  /// a * range + b
+  struct Line {
+    int64_t a, b;
+  };
+  /// The lines that an i64 expression follows, one after another; empty where it is none of them, or too many.
+  std::vector<Line> linesOf(ExprId, RangeId);
+  void bendsOf(ExprId, RangeId, std::vector<int64_t>& found);
   void conditionBorders(ExprId condition, RangeId, std::vector<int64_t>&);
   bool hasLoads(ExprId);
   bool choosesBetweenLoads(ExprId);  ///< a Select, as `cat` makes them
