@@ -214,6 +214,7 @@ class Reader {
       }
     f.role = Role::Compute;
     f.operations = traits.cost;
+    f.isJoin = traits.kind == lower::Kind::View && !n.args.empty() && !n.args.front().isValue();
     for (const ValueId v : n.outputs) {
       f.outputBytes += bytesOf(g_.value(v).type);
       f.elements = std::max(f.elements, elementsOf(g_.value(v).type));

@@ -36,6 +36,7 @@ struct FusionNode {
   /// thread, or to one block of a GPU; what PyTorch does in several kernels of a GPU, or slowly on a CPU; or what the
   /// steering lists by itself.
   bool mayBeAlone = false;
+  bool isJoin = false;     ///< each element is one of one of the tensors that its first argument lists
   bool isProduct = false;  ///< a matrix product, whose kernel may compute what is behind it
   bool isWindow = false;   ///< each element is made of a window of another tensor; no convolution
   /// Of a reduction, norm or scan: what tells rows apart. Nodes of equal row keys go over the same rows.

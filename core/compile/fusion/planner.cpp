@@ -13,6 +13,9 @@ namespace {
 
 using Role = FusionNode::Role;
 
+constexpr double kLoad = 2;           ///< operations that the load of an element takes as long as
+constexpr double kCheapPosition = 2;  ///< at most, of what belongs to an address
+
 }  // namespace
 
 FusionPlanner::FusionPlanner(const Graph& g, const FusionOptions& options, const FusionPlan* before)
@@ -180,8 +183,7 @@ MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
     isReadElsewhere = isReadElsewhere || isReadOutside(v, ai, bi);
   }
   const double kept = isReadElsewhere ? bytes : 0;
-  // A producer that is smaller than what reads it is computed again for each reader.
-  const double again = a.hasRows || a.elements >= b.elements ? 0 : (b.elements - a.elements) * a.operations;
+  const double again = operationsAgain(ai, bi, values);
   j.apart = 2 * p.call + microsecondsOfBytes(p, 2 * bytes);
   j.together = p.call + microsecondsOfBytes(p, kept) + microsecondsOfOperations(p, again);
   if (const auto entry = conflictOf(a.sides, b.sides))
@@ -206,6 +208,47 @@ MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
 bool FusionPlanner::isEpilogue(uint32_t ai, uint32_t bi) const {
   const Result<loops::Program> program = lower::lower(groupGraph(g_, describe(ai, bi)));
   return program && codegen::isProductWithEpilogue(*program);
+}
+
+double FusionPlanner::operationsAgain(uint32_t ai, uint32_t bi, const std::vector<ValueId>& values) const {
+  const GrowingGroup &a = groups_[ai], &b = groups_[bi];
+  if (a.hasRows || a.elements >= b.elements) return 0;
+  double each = a.operations, again = b.elements - a.elements;
+  if (options_.hasProducts) return again * each;
+  // On a CPU, positions and what is computed of them are known outside of the loops, or are part of an address. All
+  // else that reads no tensor saves its readers a load.
+  const auto readsNothing = [&](NodeId n) {
+    return std::ranges::all_of(nodes_[n.index].reads, [&](const FusionRead& r) {
+      const NodeId producer = g_.value(r.base).producer;
+      return !g_.value(r.base).type.isTensor() || (producer && groupOf_[producer.index] == ai);
+    });
+  };
+  if (std::ranges::all_of(a.nodes, readsNothing)) {
+    each = -kLoad * static_cast<double>(values.size());
+    for (const NodeId n : a.nodes) {
+      const auto& dtype = g_.value(g_.node(n).outputs.front()).type.tensorInfo.dtype;
+      const bool isPosition = nodes_[n.index].operations <= kCheapPosition && dtype && !isFloatingPoint(*dtype);
+      if (!isPosition) each += nodes_[n.index].operations;
+    }
+  }
+  // What joins tensors reads each element as often as it names the tensor.
+  const bool isJoined = std::ranges::all_of(groups_[bi].nodes, [&](NodeId n) {
+    const FusionNode& f = nodes_[n.index];
+    return f.isJoin || std::ranges::none_of(f.reads, [&](const FusionRead& r) {
+             return std::ranges::find(values, r.base) != values.end();
+           });
+  });
+  if (isJoined) {
+    again = 0;
+    for (const ValueId v : values) {
+      double times = -1;
+      for (const NodeId n : groups_[bi].nodes)
+        if (nodes_[n.index].isJoin)
+          g_.node(n).args.front().forEachValue([&](ValueId o) { times += baseOf(g_, nodes_, o) == v; });
+      again += std::max(0.0, times) * elementsOf(g_.value(v).type);
+    }
+  }
+  return again * std::max(0.0, each);
 }
 
 size_t FusionPlanner::tensorsOf(uint32_t ai, uint32_t bi) const {

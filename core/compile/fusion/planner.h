@@ -84,6 +84,8 @@ class FusionPlanner {
   MergeJudgement judge(uint32_t ai, uint32_t bi) const;
   /// Whether the loops of both, which hold a matrix product, are one nest.
   bool isEpilogue(uint32_t ai, uint32_t bi) const;
+  /// What is computed more often where the two become one, in operations.
+  double operationsAgain(uint32_t a, uint32_t b, const std::vector<ValueId>& values) const;
   size_t tensorsOf(uint32_t ai, uint32_t bi) const;
   /// Whether some path leads from a to b through a third.
   bool isCycle(uint32_t a, uint32_t b) const;

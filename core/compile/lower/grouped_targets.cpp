@@ -30,7 +30,10 @@ std::vector<std::vector<Target>> Scheduler::grouped(std::vector<Target> targets)
       flat.push_back(std::move(t));
       continue;
     }
-    const auto at = sameOuter(t);
+    auto at = sameOuter(t);
+    if (at == groups.end())
+      at = std::find_if(groups.begin(), groups.end(),
+                        [&](const std::vector<Target>& g) { return g.front().isRow && takesRows(t, g.front()); });
     if (at != groups.end())
       at->push_back(std::move(t));
     else
@@ -154,6 +157,59 @@ bool Scheduler::joins(Target& t, const Target& row) {
   const Reads ours = readsOf(t, false);
   if (!std::any_of(ours.inputs.begin(), ours.inputs.end(), [&](BufferId b) { return theirs.inputs.contains(b); }))
     return false;
+  t.outer = row.outer;
+  return true;
+}
+
+bool Scheduler::takesRows(Target& t, const Target& row) {
+  if (l_.machine.isGpu || l_[t.tensor].form == Tensor::Form::Scan) return false;
+  const std::set<Request> mine = reductionsIn(valueOf(t.tensor, t.domain.index)),
+                          theirs = reductionsIn(valueOf(row.tensor, row.domain.index));
+  for (const Request& m : mine)
+    for (const Request& r : theirs) {
+      Target turned = t;
+      if (m.tensor != r.tensor || !takesRanges(turned, m.index, r.index, row)) continue;
+      const std::set<Request> reads = reductionsIn(valueOf(turned.tensor, turned.domain.index));
+      if (!std::includes(theirs.begin(), theirs.end(), reads.begin(), reads.end())) continue;
+      t = std::move(turned);
+      return true;
+    }
+  return false;
+}
+
+bool Scheduler::takesRanges(Target& t, const Index& from, const Index& to, const Target& row) {
+  std::map<RangeId, RangeId> taken;
+  std::set<RangeId> used;
+  for (size_t k = 0; k < from.size(); ++k) {
+    const Expr a = l_.pool()[from[k]], b = l_.pool()[to[k]];
+    if (a.op != Op::Range || b.op != Op::Range) {
+      if (from[k] != to[k]) return false;
+      continue;
+    }
+    if (l_.program.range(a.range()).extent != l_.program.range(b.range()).extent) return false;
+    const auto [at, isNew] = taken.try_emplace(a.range(), b.range());
+    if (at->second != b.range() || (isNew && !used.insert(b.range()).second)) return false;
+  }
+  std::unordered_map<RangeId, ExprId> values;
+  Domain d;
+  for (const RangeId r : t.domain.ranges) {
+    const auto isFree = [&](RangeId other) {
+      return !used.contains(other) && l_.program.range(other).extent == l_.program.range(r).extent;
+    };
+    if (!taken.contains(r)) {
+      const auto other = std::find_if(row.domain.ranges.begin(), row.domain.ranges.end(), isFree);
+      if (other == row.domain.ranges.end()) return false;
+      taken.emplace(r, *other);
+      used.insert(*other);
+    }
+    d.ranges.push_back(taken.at(r));
+    values.emplace(r, l_.pool().range(taken.at(r)));
+  }
+  if (used.size() != d.ranges.size()) return false;
+  for (const RangeId r : row.outer)
+    if (std::find(d.ranges.begin(), d.ranges.end(), r) == d.ranges.end()) return false;
+  for (const ExprId e : t.domain.index) d.index.push_back(l_.simplifier.substitute(e, values));
+  t.domain = std::move(d);
   t.outer = row.outer;
   return true;
 }

@@ -113,6 +113,11 @@ class Scheduler {
   /// Whether a pointwise target can be stored by the iterations of a row kernel: it is one of the kernel's operands on
   /// the way, or reads what the kernel reads over the kernel's own ranges. Gives it the domain for that.
   bool joins(Target& t, const Target& row);
+  /// Whether a target goes over the rows of another one in another order, as a transposed copy does, and reads the same
+  /// reductions. Gives it the other one's ranges. On a CPU, which stores them turned.
+  bool takesRows(Target& t, const Target& row);
+  /// The ranges of `row` in the place of its own, so that the index `from` becomes `to`.
+  bool takesRanges(Target& t, const Index& from, const Index& to, const Target& row);
   /// Whether a kernel's iterations are enough to store so many elements. One sum over what is stored, too, is one
   /// iteration, and one thread's or one block's.
   bool joinsInParallel(const Target& t, const Target& row) const;
