@@ -180,7 +180,9 @@ void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
 
 void Canvas::setDecorations(Decorations decorations) {
   decorations_ = std::move(decorations);
+  const bool hadHeat = boxes_.anyHeat;
   if (scene_) boxes_ = resolve(*scene_, decorations_);
+  if (scene_ && boxes_.anyHeat != hadHeat) legendCorner_ = frame().freeCorner();  // another one stands there
   overview_->refresh();
   invalidate();
 }

@@ -170,14 +170,19 @@ void CanvasFrame::paintMarks(QPainter& p) const {
 }
 
 void CanvasFrame::paintHeatScale(QPainter& p) const {
-  const QRectF r(14, area_.height() - 34, 140, 8);
+  const QRectF place = legendPlace();
+  const bool isFolded = isLegendFolded();
+  constexpr double padding = 8;
+  QRectF r = place.adjusted(padding, padding, -padding, -padding);
+  if (!isFolded) r = {place.left() + padding, place.top() + 22, place.width() - 2 * padding, 8};
   QLinearGradient gradient(r.topLeft(), r.topRight());
   for (int k = 0; k <= 8; ++k) gradient.setColorAt(k / 8.0, toQt(look_.palette.heat(std::sqrt(k / 8.0))));
   p.setPen(Qt::NoPen);
   p.setBrush(veil(look_.palette));
-  p.drawRoundedRect(r.adjusted(-8, -22, 8, 24), 6, 6);
+  p.drawRoundedRect(place, 6, 6);
   p.setBrush(gradient);
   p.drawRoundedRect(r, 3, 3);
+  if (isFolded) return;
   p.setFont(drawingFont(11, QFont::Normal));
   p.setPen(toQt(look_.palette.dim));
   p.drawText(r.adjusted(0, -18, 0, -10), Qt::AlignLeft | Qt::AlignVCenter, look_.decorations.heatTitle);
@@ -204,10 +209,9 @@ QRectF inCorner(Corner corner, QSizeF size, QSizeF canvas) {
 
 QSizeF CanvasFrame::legendSize(bool isFolded) const {
   constexpr double narrowest = 640, lowest = 300;
+  if (look_.boxes.anyHeat) return isFolded ? QSizeF(96, 22) : QSizeF(156, 54);
   const auto entries = legend();
-  if (!look_.hasLegend || look_.boxes.anyHeat || entries.empty() || area_.width() < narrowest ||
-      area_.height() < lowest)
-    return {};
+  if (!look_.hasLegend || entries.empty() || area_.width() < narrowest || area_.height() < lowest) return {};
   const auto count = static_cast<double>(entries.size());
   if (isFolded) return {count * (swatch + swatchGap) - swatchGap + 2 * legendPadding, swatch + legendPadding};
   const QFontMetricsF metrics(drawingFont(11, QFont::Normal));

@@ -49,7 +49,8 @@ class CanvasFrame {
   const QStringList& inside() const { return inside_; }
   /// What the legend says of kinds and changes, in order.
   std::vector<std::pair<QString, Color>> legend() const;
-  /// With its words where they cover no boxes, else as a row of colours; empty where there is none.
+  /// Of the legend, or of the scale of heat colours: with its words where they cover no boxes, else as a row of
+  /// colours; empty where there is none.
   QRectF legendPlace() const;
   bool isLegendFolded() const;
   /// The first corner in which the whole legend covers no boxes; the first of all where there is none.

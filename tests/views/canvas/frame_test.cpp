@@ -147,6 +147,36 @@ class FrameTest : public test::WindowFixture {
     QTRY_VERIFY(!canvas.frame().isLegendFolded());
   }
 
+  /// As the legend of kinds: in a corner without boxes, else folded to its colours.
+  void theScaleOfHeatColoursCoversNoWords() {
+    Canvas canvas;
+    canvas.resize(520, 200);
+    canvas.show();
+    const auto graph = std::make_shared<Graph>(test::encoder(2));
+    ViewOptions all;
+    all.depth = -1;
+    canvas.setViewOptions(all);
+    canvas.setGraph(graph);
+    QVERIFY(canvas.scene());
+    Decorations decorations;
+    for (const NodeId n : graph->order()) decorations.heat.insert(QString::fromStdString(graph->node(n).name), 1e-3);
+    canvas.setDecorations(decorations);
+    QVERIFY(canvas.boxDecorations().anyHeat);
+    const auto covers = [&](const QRectF& r) {
+      return canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size() / canvas.scale()});
+    };
+    bool isFolded = false, isWhole = false;
+    for (int step = 0; step < 24; ++step) {
+      canvas.setView({0, step * canvas.scene()->bounds().height() / 24}, 1.0);
+      const CanvasFrame framed = canvas.frame();
+      QVERIFY(!framed.legendPlace().isEmpty());
+      isFolded |= framed.isLegendFolded();
+      isWhole |= !framed.isLegendFolded();
+      QVERIFY(framed.isLegendFolded() || !covers(framed.legendPlace()));
+    }
+    QVERIFY(isFolded && isWhole);
+  }
+
   void whileMatchesShowKindsAreGrey() {
     open();
     window_->arrange(Arrangement::Rewrite);
