@@ -62,7 +62,8 @@ Result<BudgetedCut> cutWithin(const JointGraph& joint, double budget, const Pins
   for (NodeId n : joint.order()) {
     if (!byDefault->bannedNodes[n.index] || joint.recomputing(n) == Recomputing::Never || !joint.isWanted(n)) continue;
     size_t bytes = 0;
-    for (ValueId v : joint.graph().node(n).outputs) bytes += joint.bytes(v);
+    for (ValueId v : joint.graph().node(n).outputs)
+      if (joint.distance(v) < JointGraph::far) bytes += joint.bytes(v);
     items.push_back(n);
     weights.push_back(bytes);
     worths.push_back(joint.microseconds(n));

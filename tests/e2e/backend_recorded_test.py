@@ -1,5 +1,6 @@
 """The halves of a training step as CUDA graphs, on a CPU: what a replay may overwrite on a GPU is filled with NaN here."""
 
+import contextlib
 import copy
 import sys
 import unittest
@@ -42,6 +43,9 @@ class Emulated:
 
     def is_recording(self):
         return False
+
+    def first_run(self):
+        return contextlib.nullcontext()
 
     def record(self, pool, function, arguments):
         if self.failing == ("backward" if pool else "forward"):

@@ -203,7 +203,8 @@ class Lowering {
     size_t operator()(const Key&) const;
   };
   std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
-  std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted) const;
+  std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted,
+                                          int64_t columns) const;
   ExprId reductionOfRows(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, const Parts&,
                          ExprId part);
   TensorId reduceParts(ReduceKind, TensorId body, const std::vector<bool>& reduced, bool keep, const Parts&);

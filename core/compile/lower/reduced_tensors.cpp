@@ -39,24 +39,44 @@ Scalar combined(ReduceKind kind, Scalar a, Scalar b) {
   }
 }
 
-/// In how many parts columns are summed up, so that there are blocks of threads for all multiprocessors; 1 where there
+/// Of a large GPU.
+constexpr int64_t kMultiprocessors = 132;
+constexpr int64_t kColumnsOfBlock = 64, kTeamsOfBlock = 64;
+
+int64_t blocksOf(int64_t columns) { return (columns + kColumnsOfBlock - 1) / kColumnsOfBlock; }
+
+/// In about how many parts columns are summed up, so that each multiprocessor has two blocks of threads; 1 where there
 /// are enough, or where a kernel more takes longer than it saves.
 int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t length) {
-  constexpr int64_t wantedBlocks = 528, columnsOfBlock = 64;
-  const int64_t blocks = (columns + columnsOfBlock - 1) / columnsOfBlock;
+  constexpr int64_t wantedBlocks = 2 * kMultiprocessors;
   int64_t elements = 0;
   if (!__builtin_mul_overflow(columns, length, &elements) && elements < limits.elements) return 1;
-  return std::min((wantedBlocks + blocks - 1) / blocks, length / limits.partLength);
+  return std::min((wantedBlocks + blocksOf(columns) - 1) / blocksOf(columns), length / limits.partLength);
 }
 
-/// About that, and a divisor of the size if there is one: rather fewer parts than a rest, which would be one thread's
-/// for each column, and belongs to no part's nest.
-int64_t lengthOfParts(int64_t size, int64_t about, int64_t most) {
-  for (int64_t each = about; each > about / 2; --each)
-    if (size % each == 0) return each;
-  for (int64_t each = about + 1; each <= std::min(2 * about + 1, most); ++each)
-    if (size % each == 0) return each;
-  return about;
+/// What the busiest multiprocessor does, in rows of a block: a block's teams run as many rows in turns, and each part
+/// is read again by the few blocks that join them.
+int64_t workWithParts(int64_t parts, int64_t rowsOfPart, int64_t columns) {
+  constexpr int64_t rowsForPart = 2;
+  const int64_t blocks = (parts * blocksOf(columns) + kMultiprocessors - 1) / kMultiprocessors;
+  const int64_t turns = (rowsOfPart + kTeamsOfBlock - 1) / kTeamsOfBlock;
+  return blocks * turns * kTeamsOfBlock + rowsForPart * parts;
+}
+
+/// How much of a dimension a part takes: `about` that, by the least work, and a divisor of its size if there is one. A
+/// rest would be one thread's for each column, and belongs to no part's nest. `outer` parts lie ahead of the dimension,
+/// and `inner` rows in each of its elements.
+int64_t lengthOfParts(int64_t size, int64_t about, int64_t most, int64_t outer, int64_t inner, int64_t columns) {
+  int64_t best = 0, least = 0;
+  for (int64_t each = std::max<int64_t>(about / 4, 1); each <= std::min(about + (about + 1) / 2, most); ++each) {
+    if (size % each != 0) continue;
+    const int64_t work = workWithParts(outer * (size / each), each * inner, columns);
+    if (best == 0 || work <= least) {
+      best = each;
+      least = work;
+    }
+  }
+  return best == 0 ? about : best;
 }
 
 /// Parts for the blocks of threads that go over rows, too: two on each multiprocessor of a large GPU, of as many rows
@@ -192,7 +212,7 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
   const size_t fastest = tensor.fastest.value_or(reduced.size() - 1);
   if (!reduced[fastest] && findNumber(tensor.sizes[fastest]) >= machine.columns.least && rows > 0 && count > 0)
     if (const int64_t wanted = partsOfColumns(machine.columns, rows, count); wanted > 1)
-      return findPartsOfColumns(body, reduced, wanted);
+      return findPartsOfColumns(body, reduced, wanted, rows);
   if (rows >= fewIterations || count <= machine.rowElements) return {};
   const int64_t each = std::max<int64_t>(1, std::max(leastWork, count / mostParts) / (count / longest));
   if (each >= longest) return {};
@@ -201,20 +221,25 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
 
 /// About so many, of one length where a dimension has a divisor of about that size.
 std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const std::vector<bool>& reduced,
-                                                            int64_t wanted) const {
+                                                            int64_t wanted, int64_t columns) const {
+  int64_t inner = 1, outer = 1;
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if (reduced[d]) inner *= *findNumber(values_[body.index].sizes[d]);
   Parts parts{.dim = reduced.size(), .count = 1, .each = 1, .left = 0, .isColumns = true};
   for (size_t d = 0; d < reduced.size(); ++d) {
     if (!reduced[d] || isOne(values_[body.index].sizes[d])) continue;
     const int64_t size = *findNumber(values_[body.index].sizes[d]);
     if (parts.dim < reduced.size()) parts.outer.push_back(parts.dim);
     parts.dim = d;
+    inner /= size;
     if (size > wanted) {
-      parts.each = lengthOfParts(size, size / wanted, parts.outer.empty() ? size - 1 : size);
+      parts.each = lengthOfParts(size, size / wanted, parts.outer.empty() ? size - 1 : size, outer, inner, columns);
       parts.count = size / parts.each;
       parts.left = size % parts.each;
       return parts;
     }
     parts.count = size;
+    outer *= size;
     wanted = (wanted + size - 1) / size;
   }
   return {};  // there is no more than one element for a part

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <map>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -36,8 +37,9 @@ class Tidier {
     for (const loops::Nest& n : from_.nests) {
       loops::Nest out;
       for (const RangeId r : n.outer) out.outer.push_back(range(r, 'i'));
+      known_.clear();
       for (const Store& s : n.stores)
-        if (!copies_.contains(&s)) out.stores.push_back(store(s));
+        if (!copies_.contains(&s) && !isKnown(s)) out.stores.push_back(store(s));
       if (!out.stores.empty()) to_.nests.push_back(std::move(out));
     }
     return std::move(to_);
@@ -69,6 +71,15 @@ class Tidier {
         return false;
     }
     return true;
+  }
+
+  /// A number of an iteration that the nest has already, under another name, which stands for both from here on.
+  bool isKnown(const Store& s) {
+    const Buffer& b = from_.buffer(s.buffer);
+    if (b.role != Buffer::Role::Local || !b.sizes.empty() || !s.ranges.empty() || s.scan) return false;
+    const auto [at, isNew] = known_.try_emplace({expression(s.value), b.dtype}, s.buffer);
+    if (!isNew) buffers_.emplace(s.buffer, buffer(at->second));
+    return !isNew;
   }
 
   Store store(const Store& s) {
@@ -134,6 +145,7 @@ class Tidier {
   Program to_;
   std::unordered_map<BufferId, BufferId> copied_;  ///< temporaries, and the outputs that hold the same
   std::unordered_set<const Store*> copies_;
+  std::map<std::pair<ExprId, DType>, BufferId> known_;  ///< numbers of an iteration of this nest, by their values
   std::unordered_map<BufferId, BufferId> buffers_;
   std::unordered_map<RangeId, RangeId> ranges_;
   std::unordered_map<ExprId, ExprId> expressions_;

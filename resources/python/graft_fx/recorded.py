@@ -81,6 +81,11 @@ class CudaGraphs:
     def is_recording(self):
         return torch.cuda.is_current_stream_capturing()
 
+    def first_run(self):
+        """Around a half's first run. An optimizer makes its states in what the first step leaves, and would hold the segments that stay
+        empty around them."""
+        return growing_segments()
+
     def record(self, pool, function, arguments):
         """(what replays it, its results). The function gets the list `arguments`, which it empties."""
         if self.stream is None:
@@ -363,7 +368,7 @@ class Recordings:
 
     def __init__(self, recorder, device, say, report):
         self.recorder, self.device, self.say = recorder, device, say
-        self.lanes, self.seen, self.off = [], set(), None
+        self.lanes, self.seen, self.off, self.ran_backwards = [], set(), None, False
         self.follows = True  # what other recordings hand out is read where it lies
         self.fixed, self.outputs, self.mutations = frozenset(), 0, {}
         self.marker_at, self.count = None, {"recorded": 0, "replayed": 0, "asItWas": 0}
@@ -384,10 +389,12 @@ class Recordings:
 
     def forward(self, half):
         def run(arguments):
+            kinds = len(self.seen)
             slot = None if self.off or self.recorder.is_recording() else self.slot_for(half, arguments)
             if slot is None:
                 self.count["asItWas"] += 1
-                return half(arguments)
+                with self.recorder.first_run() if len(self.seen) > kinds else contextlib.nullcontext():
+                    return half(arguments)
             self.count["replayed"] += 1
             return slot.run_forward(arguments)
 
@@ -438,7 +445,9 @@ class Recordings:
         def run(arguments):
             slot = self.slot_of(arguments)
             if slot is None or self.off or torch._C._autograd._get_current_graph_task_keep_graph():
-                return half(arguments)
+                is_first, self.ran_backwards = not (self.ran_backwards or self.off), True
+                with self.recorder.first_run() if is_first else contextlib.nullcontext():
+                    return half(arguments)
             recorded = slot.backwards.get(absent_of(arguments))
             if recorded is None and len(slot.backwards) == self.SETS:
                 self.count["asItWas"] += 1

@@ -11,12 +11,13 @@ import weakref
 import torch
 from torch._dynamo.callback import callback_handler
 
+from . import writes
 from .autocast import HALVES, without_autocast
 from .compiled import break_text, fake_of, weights_of
 from .file import FileWriter
 from .graphs import LOG, SYMBOLS, graph_data, value_type
 from .program import environment, find_library, find_program
-from .training import Trainer, Unfit, has_half, needs_gradients
+from .training import AT_RUN_TIME, Trainer, Unfit, has_half, needs_gradients
 
 
 def watch_skips(backend):
@@ -97,6 +98,9 @@ class Backend:
                         "or train it with backend(..., training=True)")
         placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
         known = weights_of(placeholders, example_inputs, {})
+        if self.training:  # weights change from step to step, and a recorded step tells nobody: nothing is calculated from them beforehand
+            known = {n: (t, path + AT_RUN_TIME) for n, (t, path) in known.items()}
+        writes.watch()
         values = [fake_of(n, v) for n, v in zip(placeholders, example_inputs)]
         writer = FileWriter()
         graph = graph_data(gm, values, known, gm, writer, lower=True)
@@ -112,7 +116,7 @@ class Backend:
             fresh.tensors = [now.get(id(t), t) for t in writer.tensors]
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
                 fresh.write(f"{folder}/graph.fx", "Captured", [graph])
-                document = self._apply(folder, [arguments[i] for i in given])
+                document = self._apply(folder, [arguments[i] for i in given], weights=fresh.tensors)
                 report["graft"] = document
                 rules = [step for step in document["steps"] if step["isRule"]]
                 if self.rules is None and document["unchanged"] and "output" not in document:
@@ -135,7 +139,7 @@ class Backend:
         def state(arguments, versions):
             tensors = [arguments[i] for i in weights]
             return (tuple([t.data_ptr() for t in tensors]),
-                    tuple([0 if t.is_inference() else t._version for t in tensors]) if versions else ())
+                    tuple([writes.count(t) for t in tensors]) if versions else ())
 
         variants, refused = {}, [None]
 
@@ -174,7 +178,7 @@ class Backend:
                  ", ".join(f"{s['name']} {s['rewrites']}" for s in document["steps"] if s["isRule"] and s["rewrites"]))
         return run
 
-    def _apply(self, folder, inputs, output="out.pt", training=False):
+    def _apply(self, folder, inputs, weights=(), output="out.pt", training=False):
         torch.save(tuple(v.detach() if isinstance(v, torch.Tensor) else v for v in inputs), f"{folder}/inputs.pt")
         name = "optimize" if self.rules is None else "apply"
         command = [self.graft, name, f"{folder}/graph.fx", "--inputs", f"{folder}/inputs.pt", "-o", f"{folder}/{output}", "--json"]
@@ -187,6 +191,9 @@ class Backend:
             command += ["--training"] if training else []
         for path in self.libraries:
             command += ["--library", path]
+        devices = set() if training else {v.device for v in [*inputs, *weights] if isinstance(v, torch.Tensor)}
+        if len(devices) == 1 and (device := devices.pop()).type == "cuda":  # what is kept depends on where it is fast
+            command += ["--device", str(device)]
         run = subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL,
                              env=environment(self.library))
         if run.returncode not in (0, 7):  # 7: nothing was rewritten, and the report says why

@@ -21,7 +21,7 @@ import torch.utils._pytree as pytree
 from torch._dynamo.utils import counters
 from torch._subclasses.fake_tensor import FakeTensor
 
-from . import absent, checkpoints, dropouts, masks, own_gradients
+from . import absent, checkpoints, dropouts, masks, norms, own_gradients
 from .autocast import HALVES, without_autocast
 from .compiled import decompositions_of, fake_of, mutations_of, training_signature, weights_of
 from .file import FileWriter
@@ -370,6 +370,8 @@ class Trainer:
         if self.backend.fuse:
             masks.from_norms(module)
             dropouts.in_two_steps(module, self.backend.library)
+            if self.backend.memory != "100%":
+                norms.apart(module)
         module.recompile()
         static = [i for i, n in enumerate(self.placeholders) if n.name in self.weights]
         if self.recordings is not None:
@@ -382,6 +384,7 @@ class Trainer:
                 joint.written(f"{folder}/joint.fx")
                 report = self.partition(f"{folder}/joint.fx", joint)
             halves = joint.halves([s["name"] for s in report["saved"]])
+            norms.together(halves[0])
             self.report["partition"] = joint.names_in(report)
             return halves
         except Exception as e:

@@ -72,6 +72,34 @@ TEST_CASE("smaller budgets save less and compute more again, and each is met") {
   CHECK(static_cast<double>(half->chosen.bytes) >= 0.4 * static_cast<double>(half->byDefault.bytes));
 }
 
+TEST_CASE("results that nobody reads weigh nothing: small ones beside them are kept") {
+  std::string text = "graph G {\n  input %x : f32[512,8]\n  input %t : f32[512,8]\n  weight %w \"w\" : f32[8,8]\n";
+  std::string last = "x", gradient = "t", backward;
+  for (int i = 0; i < 6; ++i) {
+    const std::string n = std::to_string(i);
+    text += "  %h" + n + " = aten.matmul.default(%" + last + ", %w) : f32[512,8]\n";
+    text += "  %y" + n + ", %i" + n + " = aten.native_statistics.default(%h" + n + ") : f32[512,8], f32[8]\n";
+    text += "  %e" + n + " = aten.mul.Tensor(%h" + n + ", %i" + n + ") : f32[512,8]\n";
+    text += "  %a" + n + " = aten.tanh.default(%e" + n + ") : f32[512,8]\n";
+    last = "a" + n;
+  }
+  for (int i = 6; i-- > 0;) {
+    const std::string n = std::to_string(i);
+    backward += "  %m" + n + " = aten.mul.Tensor(%" + gradient + ", %a" + n + ") : f32[512,8]\n";
+    backward += "  %s" + n + " = aten.mul.Tensor(%m" + n + ", %i" + n + ") : f32[512,8]\n";
+    backward += "  %g" + n + " = aten.matmul.default(%s" + n + ", %w) : f32[512,8]\n";
+    gradient = "g" + n;
+  }
+  testOperators().add(*parseSchema("aten::native_statistics(Tensor input) -> (Tensor, Tensor)"));
+  const JointText joints(text + backward + "  return (%" + last + ", %" + gradient + ")\n}", "og");
+  const JointGraph joint = joints.joint();
+  const auto cuts = cutWithin(joint, 0.5, {});
+  REQUIRE_RESULT(cuts);
+  CHECK(!cuts->chosen.recomputed.empty());
+  for (const auto& r : cuts->chosen.recomputed)
+    CHECK(joint.graph().node(r.node).op->name != "aten.native_statistics.default");
+}
+
 TEST_CASE("a budget out of reach is refused with what can be met") {
   const JointText text(chain(4), "og");
   const JointGraph joint = text.joint();

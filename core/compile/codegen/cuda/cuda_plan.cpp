@@ -394,7 +394,7 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
     const auto fits = [&](int64_t times) {
       const int64_t each = times * plan.vector * plan.threads;
       return plan.vector > 1 && plan.iterations % each == 0 &&
-             plan.iterations / each >= planning_.limits.multiprocessors * 16LL;
+             plan.iterations / each >= planning_.limits.multiprocessors * 8LL;
     };
     if (fits(2)) plan.chunks = isPeriodic(plan) && fits(4) ? 4 : 2;
     plan.perBlock = plan.threads;

@@ -400,29 +400,33 @@ DEVICE T join_row(T x, i32 t, T* memory) {
   return x;
 }
 // Teams that are columns of a block, `width` of them side by side, each of `lanes` columns: all are combined in place,
-// by halves. `memory` holds the block's elements.
+// first those of a warp, then warps, for which `memory` holds an element of each column.
+template <class Op, class T, int width, int lanes, int count>
+DEVICE void join_below(T* x) {
+#pragma unroll
+  for (i32 n = count / 2; n > 0; n /= 2)
+#pragma unroll
+    for (i32 v = 0; v < lanes; ++v) x[v] = Op::template of<T>(x[v], exchange(x[v], n * width, 0xffffffffu));
+}
 template <class Op, class T, int team, int width, int lanes>
 DEVICE void join_columns(T* x, i32 column, T* memory) {
-  if constexpr (team > 1) {
-    const i32 t = threadIdx.x / width;
-    constexpr i32 row = width * lanes, last = team < 4 ? team : 4;
-    T* own = memory + t * row + column;
+  constexpr i32 near = width >= 32 ? 1 : team < 32 / width ? team : 32 / width;  // of the team, in a warp
+  join_below<Op, T, width, lanes, near>(x);
+  if constexpr (team > near) {
+    constexpr i32 parts = team / near, each = near < parts ? near : parts;
+    const i32 t = threadIdx.x / width, first = t % each;
+    if (t % near == 0)
 #pragma unroll
-    for (i32 v = 0; v < lanes; ++v) own[v * width] = x[v];
+      for (i32 v = 0; v < lanes; ++v) memory[(v * parts + t / near) * width + column] = x[v];
     join_block();
 #pragma unroll
-    for (i32 n = team / 2; n >= last; n /= 2) {
-      if (t < n)
-#pragma unroll
-        for (i32 v = 0; v < lanes; ++v) own[v * width] = x[v] = Op::template of<T>(x[v], own[v * width + n * row]);
-      join_block();
-    }
-#pragma unroll
     for (i32 v = 0; v < lanes; ++v) {
-      x[v] = memory[v * width + column];
+      const T* part = memory + (v * parts + first) * width + column;
+      x[v] = part[0];
 #pragma unroll
-      for (i32 k = 1; k < last; ++k) x[v] = Op::template of<T>(x[v], memory[k * row + v * width + column]);
+      for (i32 k = each; k < parts; k += each) x[v] = Op::template of<T>(x[v], part[k * width]);
     }
+    join_below<Op, T, width, lanes, each>(x);
   }
 }
 // Blocks of a cluster: each gives what it has to all of them. The first time, they wait until all have begun.

@@ -52,6 +52,7 @@ std::optional<CudaPlan> CudaPlanner::planProduct(const Nest& nest) {
     if (!isLeft && !isRight) return std::nullopt;
     (isLeft && isRight ? batches : isLeft ? rows : columns).push_back(r);
   }
+  if (rows.empty() && columns.empty()) return std::nullopt;  // a dot product is a row
   std::vector<std::pair<BufferId, std::vector<ExprId>>> places;
   for (const Store& s : nest.stores)
     if (program_.buffer(s.buffer).role != Role::Local) places.emplace_back(s.buffer, s.index);

@@ -82,8 +82,9 @@ std::string CudaPrinter::joined(const Expr& e, const std::string& type, const st
   if (plan.kind == CudaPlan::Kind::Columns) {
     // In place: an element of each column of the thread.
     const std::string own = (plan.vector > 1 ? "" : "&") + parts;
+    const int inWarp = std::min(block, std::max(1, 32 / plan.width));  // threads of a team
     line(fmt::format("join_columns<{}, {}, {}, {}, {}>({}, team, {});", combination, type, block, plan.width,
-                     plan.vector, own, memory(static_cast<int64_t>(plan.vector) * plan.threads)));
+                     plan.vector, own, memory(static_cast<int64_t>(plan.vector) * plan.threads / inWarp)));
     if (plan.cluster > 1)
       line(fmt::format("join_column_blocks<{}, {}, {}, {}, {}, {}, {}>({}, team, {});", combination, type, block,
                        plan.width, plan.vector, plan.cluster, isFirst, own,

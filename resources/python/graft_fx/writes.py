@@ -1,0 +1,25 @@
+"""Whether a tensor has been written since. PyTorch counts writes as `_version`, but not those of fused optimizers: steps are counted here."""
+
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook
+from torch.utils.weak import WeakIdKeyDictionary
+
+_steps = WeakIdKeyDictionary()  # parameter: steps of optimizers that had it
+_hooks = []
+
+
+def _stepped(optimizer, args, kwargs):
+    for group in optimizer.param_groups:
+        for p in group["params"]:
+            _steps[p] = _steps.get(p, 0) + 1
+
+
+def watch():
+    """Counts the steps of all optimizers from here on."""
+    if not _hooks:
+        _hooks.append(register_optimizer_step_post_hook(_stepped))
+
+
+def count(tensor: torch.Tensor):
+    """Another value after each write and each step. What a CUDA graph or a library of one's own writes is not counted."""
+    return 0 if tensor.is_inference() else tensor._version, _steps.get(tensor, 0)
