@@ -24,7 +24,7 @@ void ScenePainter::run() {
   if (hasUsualText)
     for (size_t i = 0; i < boxes.size(); ++i)
       if (boxes[i].open && visible(i)) containerTitle(i);
-  if (look_.scale > 0.75) labels();
+  if (look_.scale > LabelPlaces::edgeLabels) labels();
   p_.setRenderHint(QPainter::Antialiasing, smooth);
   for (size_t i = 0; i < boxes.size(); ++i)
     if (!boxes[i].open && visible(i)) box(i, hasUsualText);

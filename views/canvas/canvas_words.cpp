@@ -162,10 +162,11 @@ void ScenePainter::labels() {
   p_.setPen(toQt(look_.boxes.anyChange ? quietly(pal_.dim, pal_.background) : pal_.dim));
   int depth = -1;  // that `behind` is of; -1: of no container
   QColor behind = toQt(pal_.background);
-  for (const EdgeLabel& label : scene_.layout.labels) {
+  for (size_t i = 0; i < scene_.layout.labels.size(); ++i) {
+    const EdgeLabel& label = scene_.layout.labels[i];
     if (!area_.contains(label.at.x, label.at.y) && !area_.contains(label.at.x + 100, label.at.y)) continue;
     const QString text = toQt(label.text);
-    const QPointF at = place.map(QPointF(label.at.x, label.at.y));
+    const QPointF at = place.map(QPointF(label.at.x, label.at.y)) + look_.places.labelShift(i);
     const VisibleEdge& edge = scene_.view.edges[static_cast<size_t>(label.edge)];
     const int around = scene_.view.boxes[static_cast<size_t>(edge.from)].parent;
     if (const int own = around < 0 ? -1 : scene_.depth[static_cast<size_t>(around)]; own != depth) {

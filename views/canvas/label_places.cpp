@@ -264,6 +264,29 @@ double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
 
 LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {
   if (M::detailSize * scale < SmallText::smallest) Placer(scene, scale, labels_, wordsEnd_).run();
+  if (scale > edgeLabels) shiftEdgeLabels(scene);
+}
+
+/// Those of one box follow each other in the layout, beside each other or, in a drawing that runs to the right, one
+/// below the other.
+void LabelPlaces::shiftEdgeLabels(const Scene& scene) {
+  constexpr double gap = 5;
+  const int pixels = SmallText::pixelsAt(M::labelSize, scale_);
+  const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
+  const auto& all = scene.layout.labels;
+  const auto at = [&](size_t i) { return QPointF(all[i].at.x, all[i].at.y) * scale_ + labelShift(i); };
+  const auto sourceOf = [&](size_t i) { return scene.view.edges[static_cast<size_t>(all[i].edge)].from; };
+  for (size_t i = 1; i < all.size(); ++i) {
+    if (sourceOf(i) != sourceOf(i - 1)) continue;
+    const QPointF before = at(i - 1), own = at(i);
+    const double line = own.y() - before.y();
+    if (std::abs(line) < 1) {
+      const double end = before.x() + words.width(toQt(all[i - 1].text)) + gap;
+      if (own.x() > before.x() && own.x() < end) shifts_[i] = {end - own.x(), 0};
+    } else if (std::abs(line) < pixels + 1) {
+      shifts_[i] = {0, line > 0 ? pixels + 1 - line : -pixels - 1 - line};
+    }
+  }
 }
 
 }  // namespace graft

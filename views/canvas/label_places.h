@@ -30,6 +30,8 @@ double middleOfFirstLine(bool hasDetail, const QRectF& shown, double scale);
 
 class LabelPlaces {
  public:
+  /// Labels of edges show at larger scales than that.
+  static constexpr double edgeLabels = 0.75;
   LabelPlaces() = default;
   LabelPlaces(const Scene& scene, double scale);
 
@@ -40,11 +42,20 @@ class LabelPlaces {
     const auto it = wordsEnd_.find(box);
     return it == wordsEnd_.end() ? width : it->second;
   }
+  /// How far the label of an edge, by its number in the layout, makes room for the one before it, in pixels: words that
+  /// keep their size as the drawing shrinks would run into each other.
+  QPointF labelShift(size_t label) const {
+    const auto it = shifts_.find(label);
+    return it == shifts_.end() ? QPointF() : it->second;
+  }
 
  private:
+  void shiftEdgeLabels(const Scene& scene);
+
   double scale_ = 0;
   std::vector<PlacedLabel> labels_;
   std::unordered_map<int, double> wordsEnd_;
+  std::unordered_map<size_t, QPointF> shifts_;
 };
 
 }  // namespace graft

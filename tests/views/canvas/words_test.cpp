@@ -71,6 +71,44 @@ class WordsTest : public QObject {
     QVERIFY(LabelPlaces(*scene, 1).labels().empty());  // then it has its usual text
   }
 
+  /// They keep their size while the drawing shrinks.
+  void edgeLabelsOfABoxDoNotRunIntoEachOther() {
+    for (const Flow flow : {Flow::Down, Flow::Right}) {
+      Graph g;
+      const auto typeOf = [](DType dtype, int64_t size) { return Type::tensor(dtype, {Dim(8), Dim(20), Dim(size)}); };
+      const NodeId both = g.append(g.root(), *parseSchema("aten::both(Tensor self) -> (Tensor, Tensor, Tensor)"),
+                                   {Argument(g.addInput("x", typeOf(DType::Float32, 384)))});
+      std::vector<Argument> returns;
+      for (size_t i = 0; i < 3; ++i) {
+        const ValueId out = g.node(both).outputs[i];
+        g.setType(out, typeOf(i == 1 ? DType::Int64 : DType::Float32, 1536 + static_cast<int64_t>(i)));
+        returns.emplace_back(
+            g.output(g.append(g.root(), *parseSchema("aten::relu(Tensor self) -> Tensor"), {Argument(out)})));
+      }
+      g.setReturns(g.root(), std::move(returns));
+      const SceneRef scene = sceneOf(std::move(g), {.flow = flow});
+      const auto& all = scene->layout.labels;
+      int several = 0;
+      for (const double scale : {0.76, 0.8, 0.9, 1.0, 1.2}) {
+        const LabelPlaces places(*scene, scale);
+        const int pixels = SmallText::pixelsAt(Metrics::labelSize, scale);
+        const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
+        const auto rect = [&](size_t i) {
+          const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale + places.labelShift(i);
+          return QRectF(at.x(), at.y() - 0.8 * pixels, words.width(QString::fromStdString(all[i].text)), pixels);
+        };
+        for (size_t i = 1; i < all.size(); ++i) {
+          const auto& edges = scene->view.edges;
+          if (edges[static_cast<size_t>(all[i].edge)].from != edges[static_cast<size_t>(all[i - 1].edge)].from)
+            continue;
+          ++several;
+          QVERIFY2(!rect(i).intersects(rect(i - 1)), qPrintable(QString::number(scale)));
+        }
+      }
+      QVERIFY(several > 0);
+    }
+  }
+
   void paddingTakesLittleOfANarrowBox() {
     QCOMPARE(SmallMetrics::padding(300), 4.0);
     QCOMPARE(SmallMetrics::padding(10), 0.5);
