@@ -179,6 +179,7 @@ void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
 }
 
 void Canvas::setDecorations(Decorations decorations) {
+  if (decorations == decorations_) return;  // as one types, matches come that are those of before
   decorations_ = std::move(decorations);
   const bool hadHeat = boxes_.anyHeat;
   if (scene_) boxes_ = resolve(*scene_, decorations_);

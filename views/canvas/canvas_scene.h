@@ -77,6 +77,8 @@ struct Decorations {
   bool countsMatches = true;  ///< modules say how many matches lie in them
   bool stale = false;         ///< matches are of an older text: drawn grey
   double barelyVisible = 0.4;
+
+  bool operator==(const Decorations&) const = default;
 };
 
 /// Decorations of the boxes of one scene, modules' rolled up.

@@ -177,6 +177,29 @@ class FrameTest : public test::WindowFixture {
     QVERIFY(isFolded && isWhole);
   }
 
+  /// As one types, most matches are those of before.
+  void decorationsThatAreThereAreNotPaintedAnew() {
+    open();
+    Decorations decorations;
+    decorations.pattern.insert(QStringLiteral("softmax"), 0);
+    canvas().setDecorations(decorations);
+    QTest::qWait(100);
+    struct Counter : QObject {
+      int painted = 0;
+      bool eventFilter(QObject*, QEvent* e) override {
+        painted += e->type() == QEvent::Paint;
+        return false;
+      }
+    } counter;
+    canvas().installEventFilter(&counter);
+    canvas().setDecorations(decorations);
+    QTest::qWait(100);
+    QCOMPARE(counter.painted, 0);
+    decorations.pattern.insert(QStringLiteral("softmax"), 1);
+    canvas().setDecorations(decorations);
+    QTRY_VERIFY(counter.painted > 0);
+  }
+
   void whileMatchesShowKindsAreGrey() {
     open();
     window_->arrange(Arrangement::Rewrite);
