@@ -219,6 +219,14 @@ class Nested {
     }
     for (size_t i = 0; i < level.items.size(); ++i)
       if (isSource[i] && isRead[i] && !isReadThere[i]) level.items[i].isBack = true;
+    constexpr size_t mostOverTheTurn = 40;  // values: nobody could follow more
+    std::set<std::pair<int, uint32_t>> over;
+    for (const LevelEdge& edge : level.edges)
+      if (!level.items[edge.from].isBack && level.items[edge.to].isBack) over.insert({edge.from, edge.net});
+    if (over.size() > mostOverTheTurn) {
+      for (LevelItem& item : level.items) item.isBack = false;
+      return;
+    }
     for (size_t i = 0; i < graph_.boxes.size(); ++i) {  // containers come before their children
       const int parent = graph_.boxes[i].parent;
       turned_[i] = parent < 0 ? level.items[itemOf_[i]].isBack : turned_[parent];

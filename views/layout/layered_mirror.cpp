@@ -3,26 +3,17 @@
 // beginning.
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "views/layout/layered_level.h"
 
 namespace graft {
 
-/// None where nothing runs back, nothing else is there, or too much goes over.
+/// None where nothing runs back, or nothing else is there.
 void Level::findTurn() {
-  constexpr size_t mostOverTheTurn = 40;  // values: nobody could follow more
   int first = INT32_MAX;
   for (const LevelItem& item : items)
     if (item.isBack) first = std::min(first, item.layer);
-  if (first == INT32_MAX) return;
-  turn_ = first;
-  std::set<std::pair<int, uint32_t>> over;
-  for (size_t e = 0; e < edges.size(); ++e)
-    for (size_t i = 0; !edges[e].isFar && i + 1 < chains_[e].size(); ++i)
-      if (items[chains_[e][i]].layer < turn_ && items[chains_[e][i + 1]].layer >= turn_)
-        over.insert({chains_[e][i], edges[e].net});
-  if (over.size() > mostOverTheTurn) turn_ = 0;
+  if (first != INT32_MAX) turn_ = first;
 }
 
 void Level::mirror() {
