@@ -314,6 +314,95 @@ def _(x):
     return x.mean(1)
 
 
+# Of the same kinds, chosen after the kernels were made faster
+
+
+@case("fresh: layer norm and GELU of a video behind channels first, 64x8x28x28", f32(1, 64, 8, 28, 28))
+def _(x):
+    return F.gelu(F.layer_norm(x.permute(0, 2, 3, 4, 1), (64,)))
+
+
+@case("fresh: log softmax of 500 classes, stored classes first, 16x100", f32(16, 100, 500))
+def _(x):
+    return x.log_softmax(-1).transpose(1, 2).contiguous()
+
+
+@case("fresh: standardise rows, and both orders, 4x196x384", f32(4, 196, 384))
+def _(x):
+    y = (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)
+    return y, y.transpose(1, 2).contiguous()
+
+
+CLAMPED = weights(65, 64)
+
+
+@case("fresh: clamped relative positions, 128x128x64", f32(128, 128, 64))
+def _(x):
+    i = torch.arange(128)
+    return x + CLAMPED[(i[None, :] - i[:, None]).clamp(-32, 32) + 32]
+
+
+DISTANCES = weights(128, 16)
+
+
+@case("fresh: distances from arange, 16 heads, 4x16x128x128", f32(4, 16, 128, 128))
+def _(x):
+    i = torch.arange(128)
+    return F.relu(x - DISTANCES[(i[:, None] - i[None, :]).abs()].permute(2, 0, 1))
+
+
+@case("fresh: YUV from RGB, 512x512x3", f32(512, 512, 3))
+def _(x):
+    r, g, b = x.unbind(-1)
+    y = 0.299 * r + 0.587 * g + 0.114 * b
+    return torch.stack([y, 0.493 * (b - y), 0.877 * (r - y)], -1)
+
+
+@case("fresh: quaternion product, 65536x4", f32(65536, 4), f32(65536, 4))
+def _(p, q):
+    a, b, c, d = p.unbind(-1)
+    e, f, g, h = q.unbind(-1)
+    return torch.stack([a * e - b * f - c * g - d * h, a * f + b * e + c * h - d * g,
+                        a * g - b * h + c * e + d * f, a * h + b * g - c * f + d * e], -1)
+
+
+@case("fresh: mid and side of stereo, gamma, 2x200000", f32(200000, 2))
+def _(x):
+    left, right = x[:, 0], x[:, 1]
+    return (left + right).abs() ** 0.8, (left - right).abs() ** 0.8
+
+
+@case("fresh: backwards in time and gated, 32x64x256", f32(32, 64, 256))
+def _(x):
+    return x.flip(-1).sigmoid() * x.flip(1)
+
+
+@case("fresh: reflect pad of audio by 400, 16x16000", f32(16, 16000))
+def _(x):
+    return F.pad(x, (400, 400), mode="reflect").abs().add(1e-5).log()
+
+
+@case("fresh: rolled rows and a difference, 64x1024", f32(64, 1024))
+def _(x):
+    return x - torch.roll(x, 1, -1)
+
+
+@case("fresh: windows of 5x5 of channels-last, 32x24x24", channels_last(1, 32, 24, 24))
+def _(x):
+    return F.relu(F.unfold(x, 5, padding=2))
+
+
+@case("fresh: nearest upsampling by 2 of channels-last, stored channels first", channels_last(1, 64, 28, 28))
+def _(x):
+    return F.silu(F.interpolate(x, scale_factor=2)).contiguous(memory_format=torch.contiguous_format)
+
+
+@case("fresh: Fourier features in 2 dimensions, 4096x2x32", f32(4096, 2))
+def _(x):
+    y = x[:, :, None] * 2.0 ** torch.arange(32).float().div(8)
+    return torch.cat([y.sin(), y.cos()], 1).flatten(1)
+
+
 class Module(torch.nn.Module):
     def __init__(self, function):
         super().__init__()

@@ -445,7 +445,7 @@ void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
     if (estimate(loop.extent) < width_ / 2.0) continue;
     std::vector<ExprId> found;
     for (const ExprId load : loads)
-      if (loadCost(load, along, width_) > kTranspose && liesAcross(accesses_.ofLoad(load), along, across) &&
+      if (loadCost(load, along, width_) > kTranspose && liesAcross(accesses_.ofLoad(load), along, across, true) &&
           dtypeSize(pool[load].dtype) <= 4 && accesses_.isAlwaysInside(load) && !contains(found, load))
         found.push_back(load);
     if (found.size() <= plan.transposed.size()) continue;
@@ -455,12 +455,13 @@ void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
   }
 }
 
-bool LoopPlanner::liesAcross(const Affine& where, RangeId along, RangeId across) {
-  const bool isAffine = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
-    return accesses_.program().expressions[t.atom].op == Op::Range ||
-           (!accesses_.of(t.atom).depends(along) && !accesses_.of(t.atom).depends(across));
+bool LoopPlanner::liesAcross(const Affine& where, RangeId along, RangeId across, bool isRead) {
+  const bool isFit = std::all_of(where.terms.begin(), where.terms.end(), [&](const Affine::Term& t) {
+    if (accesses_.program().expressions[t.atom].op == Op::Range) return true;
+    const Dependence& d = accesses_.of(t.atom);
+    return !d.depends(across) && (!d.depends(along) || (isRead && !d.isUnsafe && d.written.empty()));
   });
-  return isAffine && stepOf(where, along) == Step::Other && stepOf(where, across) == Step::Unit;
+  return isFit && stepOf(where, along) == Step::Other && stepOf(where, across) == Step::Unit;
 }
 
 bool LoopPlanner::isTurnedCopy(const loops::Store& store, RangeId vector) {
@@ -470,7 +471,7 @@ bool LoopPlanner::isTurnedCopy(const loops::Store& store, RangeId vector) {
          dtypeSize(e.dtype) == 4 && program.buffer(store.buffer).dtype == e.dtype &&
          program.buffer(store.buffer).role == loops::Buffer::Role::Local &&
          program.expressions[store.index[0]].op == Op::Range && accesses_.isAlwaysInside(store.value) &&
-         liesAcross(accesses_.ofLoad(store.value), vector, store.ranges[0]);
+         liesAcross(accesses_.ofLoad(store.value), vector, store.ranges[0], true);
 }
 
 std::optional<RangeId> LoopPlanner::turnedAlong(const loops::Store& store, RangeId vector) {
@@ -480,7 +481,7 @@ std::optional<RangeId> LoopPlanner::turnedAlong(const loops::Store& store, Range
   if (buffer.role == loops::Buffer::Role::Local || dtypeSize(buffer.dtype) > 4) return std::nullopt;
   const Affine where = accesses_.offset(store.buffer, store.index);
   for (const RangeId r : store.ranges)
-    if (extent(r) >= width_ / 2.0 && liesAcross(where, vector, r)) return r;
+    if (extent(r) >= width_ / 2.0 && liesAcross(where, vector, r, false)) return r;
   return std::nullopt;
 }
 

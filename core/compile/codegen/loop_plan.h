@@ -93,8 +93,9 @@ class LoopPlanner {
   /// The range of its own along which a store writes, or a turned copy reads, neighbours, where lanes along `vector` do
   /// not.
   std::optional<RangeId> turnedAlong(const loops::Store&, RangeId vector);
-  /// Whether the element at `where` is a neighbour of the next along `across`, and not along `along`; both are known.
-  bool liesAcross(const Affine& where, RangeId along, RangeId across);
+  /// Whether the element at `where` is a neighbour of the next along `across`, and not along `along`. `isRead`: its
+  /// place may be any function of `along` then.
+  bool liesAcross(const Affine& where, RangeId along, RangeId across, bool isRead);
 
   /// An outer range that isInterleaved for some stores.
   std::optional<RangeId> interleavedRange(const loops::Nest&, RangeId vector);

@@ -68,6 +68,7 @@ class NestEmitter {
   /// Step `step` of a loop that is written out: its ranges are numbers.
   void bindSteps(const Loop&, int64_t step);
   void unbindSteps(const Loop&);
+  void forget(RangeId);  ///< values that depend on it
   /// Runs `body` for [start, end) of the loop, `lanes` at a time, and the rest with lanes switched off. `length`: of it
   /// where it is known.
   void forLanes(const Loop&, const Value& start, const Value& end, std::optional<int64_t> length, int lanes,

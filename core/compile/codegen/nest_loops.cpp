@@ -28,17 +28,21 @@ void NestEmitter::bindSteps(const Loop& loop, int64_t step) {
 }
 
 void NestEmitter::unbindSteps(const Loop& loop) {
+  for (const RangeId r : loop.ranges) {
+    bindings_.erase(r);
+    forget(r);
+  }
+}
+
+void NestEmitter::forget(RangeId r) {
   // A value that a guard kept from being read belongs to the guard's steps, too.
-  const auto belongs = [&](uint64_t key, RangeId r) {
+  const auto belongs = [&](uint64_t key) {
     if (accesses_.of(ExprId(static_cast<uint32_t>(key))).depends(r)) return true;
     for (auto guard = static_cast<size_t>(key >> 32); guard != 0; guard = static_cast<size_t>(guards_[guard].outer))
       if (guards_[guard].condition && accesses_.of(guards_[guard].condition).depends(r)) return true;
     return false;
   };
-  for (const RangeId r : loop.ranges) {
-    bindings_.erase(r);
-    for (auto& memo : memos_) std::erase_if(memo, [&](const auto& entry) { return belongs(entry.first, r); });
-  }
+  for (auto& memo : memos_) std::erase_if(memo, [&](const auto& entry) { return belongs(entry.first); });
 }
 
 void NestEmitter::forLanes(const Loop& loop, const Value& start, const Value& end, std::optional<int64_t> length,

@@ -89,11 +89,13 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Loop& across, c
       row = b_.select(b_.compare("icmp slt", row, last), row, last);
     }
     bindings_[along] = {row, 1, lanes.scope, false};
+    forget(along);  // of the row before
     const Pointer from = pointer(e.buffer(), accesses_.ofLoad(load));
     const Value v = readVector(from.at, stored, n, active, std::max({from.at.scope, lanes.scope, first.scope}), 0);
     rows.push_back(dtypeSize(stored) == 4 ? v : b_.convert("zext", v, DType::Int32));
   }
   bindings_[along] = lanes;
+  forget(along);
   const std::vector<Value> columns = transpose(b_, rows);
   for (int j = 0; j < n; ++j) {
     const Value column = dtypeSize(stored) == 4 ? columns[static_cast<size_t>(j)]
@@ -109,7 +111,6 @@ void NestEmitter::emitTurned(const loops::Store& store, const Loop& across) {
   const RangeId along = plan_.vector->ranges.back();
   const int n = width_;
   const Value zero = b_.integer(DType::Int64, 0), step = b_.integer(DType::Int64, n);
-  const std::string alignment = std::to_string(n * dtypeSize(stored));
   b_.openLoop(zero, value(across.extent), n, {});
   memos_.emplace_back();
   const Value first = b_.loopIndex();
@@ -122,18 +123,19 @@ void NestEmitter::emitTurned(const loops::Store& store, const Loop& across) {
     memos_.emplace_back();
     bindAcross(across, b_.binary("add", first, b_.loopIndex()), b_.scope());
     Value v = value(store.value);
-    v = b_.spread(dtype == DType::Bool ? b_.convert("zext", v, stored) : v, n);
-    const Value to = b_.advance(turnedTile_, stored, b_.binary("mul", b_.loopIndex(), step));
-    b_.effect("store " + b_.typed(v) + ", ptr " + to.name + ", align " + alignment);
+    if (dtype == DType::Bool) v = b_.convert("zext", v, stored);
+    if (dtypeSize(stored) < 4) v = b_.convert("zext", v, DType::Int32);
+    v = b_.spread(v, n);
+    const Value to = b_.advance(turnedTile_, v.dtype, b_.binary("mul", b_.loopIndex(), step));
+    b_.effect("store " + b_.typed(v) + ", ptr " + to.name + ", align " + std::to_string(n * 4));
     memos_.pop_back();
     b_.closeLoop({});
     std::vector<Value> rows;
     for (int k = 0; k < n; ++k) {
-      const Value from = b_.advance(turnedTile_, stored, b_.integer(DType::Int64, int64_t{k} * n));
-      const Value row =
-          b_.memoryRead("load " + IrBuilder::type(stored, n) + ", ptr " + from.name + ", align " + alignment, stored, n,
-                        b_.scope(), 0);
-      rows.push_back(dtypeSize(stored) == 4 ? row : b_.convert("zext", row, DType::Int32));
+      const Value from = b_.advance(turnedTile_, v.dtype, b_.integer(DType::Int64, int64_t{k} * n));
+      rows.push_back(b_.memoryRead(
+          "load " + IrBuilder::type(v.dtype, n) + ", ptr " + from.name + ", align " + std::to_string(n * 4), v.dtype, n,
+          b_.scope(), 0));
     }
     const std::vector<Value> columns = transpose(b_, rows);
     const Binding lanes = bindings_.at(along);

@@ -14,7 +14,7 @@ namespace {
 using Role = FusionNode::Role;
 
 constexpr double kLoad = 2;           ///< operations that the load of an element takes as long as
-constexpr double kCheapPosition = 2;  ///< at most, of what belongs to an address
+constexpr double kCheapPosition = 4;  ///< at most, of what belongs to an address
 
 }  // namespace
 

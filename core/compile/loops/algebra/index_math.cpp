@@ -1,6 +1,7 @@
 #include "core/compile/loops/algebra/index_math.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace graft::loops {
@@ -26,6 +27,7 @@ std::span<const ExprId> numberOperands(const Expr& e) {
     case Op::Fmod:
     case Op::Minimum:
     case Op::Maximum:
+    case Op::Absolute:
     case Op::And:
       return all;
     case Op::Select:
@@ -168,6 +170,11 @@ Bounds IndexMath::learnBounds(ExprId id) {
       return minimumBounds(of(0), of(1));
     case Op::Maximum:
       return maximumBounds(of(0), of(1));
+    case Op::Absolute: {
+      const Bounds a = of(0);
+      if (e.dtype != DType::Int64 || !a.min || !a.max || *a.min == std::numeric_limits<int64_t>::min()) return {};
+      return {std::max({int64_t{0}, *a.min, -*a.max}), std::max(-*a.min, *a.max)};
+    }
     case Op::Select:
       return eitherBounds(of(1), of(2));
     case Op::And: {

@@ -70,6 +70,56 @@ TEST_CASE("a chain of pointwise operators is one group") {
   CHECK(d->apart > d->together);
 }
 
+TEST_CASE("on a CPU, positions join what they index, and functions the tensor that their results make") {
+  static OperatorsOf operators(
+      {"aten::arange(Scalar end, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? "
+       "pin_memory=None) -> Tensor",
+       "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+       "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)",
+       "aten::sub.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "aten::add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor",
+       "aten::index.Tensor(Tensor self, Tensor?[] indices) -> Tensor",
+       "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor", "aten::sin(Tensor self) -> Tensor",
+       "aten::cos(Tensor self) -> Tensor", "aten::cat(Tensor[] tensors, int dim=0) -> Tensor"});
+  const Graph positions = graphOf(R"(graph g {
+    input %x : f32[12,64,64]
+    input %table : f32[127,12]
+    %r = aten.arange.default(64, dtype=None, layout=None, device=None, pin_memory=None) : i64[64]
+    %i = aten.unsqueeze.default(%r, 1) : i64[64,1]
+    %d = aten.sub.Tensor(%i, %r, alpha=1) : i64[64,64]
+    %p = aten.add.Tensor(%d, 63, alpha=1) : i64[64,64]
+    %e = aten.index.Tensor(%table, [%p]) : f32[64,64,12]
+    %t = aten.permute.default(%e, [2, 0, 1]) : f32[12,64,64]
+    %y = aten.add.Tensor(%x, %t, alpha=1) : f32[12,64,64]
+    return %y
+  })",
+                                  operators);
+  CHECK(groupsOf(positions) == std::vector<Names>{{"r", "i", "d", "p", "e", "t", "y"}});
+  const Graph joined = graphOf(R"(graph g {
+    input %x : f32[512,64]
+    %a = aten.mul.Tensor(%x, 3.0) : f32[512,64]
+    %s = aten.sin.default(%a) : f32[512,64]
+    %c = aten.cos.default(%a) : f32[512,64]
+    %y = aten.cat.default([%s, %c], 1) : f32[512,128]
+    return %y
+  })",
+                               operators);
+  CHECK(groupsOf(joined) == std::vector<Names>{{"a", "s", "c", "y"}});
+  // Named twice, its elements would be computed twice.
+  const Graph twice = graphOf(R"(graph g {
+    input %x : f32[512,64]
+    %a = aten.mul.Tensor(%x, 3.0) : f32[512,64]
+    %s = aten.sin.default(%a) : f32[512,64]
+    %y = aten.cat.default([%s, %s], 1) : f32[512,128]
+    return %y
+  })",
+                              operators);
+  const FusionPlan plan = planFusion(twice);
+  const FusionDecision* d = findDecision(plan, "s", "y");
+  REQUIRE(d);
+  CHECK(d->together > 10);
+}
+
 TEST_CASE("an operator without a kernel separates groups, and is named") {
   const Graph g = graphOf(R"(graph g {
   input %x : f32[64,64]

@@ -101,6 +101,10 @@ TEST_CASE_METHOD(Fixture, "bounds decide comparisons and choices") {
   CHECK(text(s.minimum(i, c(7))) == "i");
   CHECK(text(s.maximum(s.subtract(i, c(8)), c(0))) == "0");
   CHECK(text(s.minimum(j, n)) == "j");
+  const ExprId apart = s.simplify(p.expressions.unary(Op::Absolute, s.subtract(i, c(5))));
+  CHECK(text(s.compare(Op::Less, apart, c(0))) == "false");
+  CHECK(text(s.compare(Op::Less, apart, c(6))) == "true");
+  CHECK(text(s.compare(Op::Less, apart, c(5))) == "absolute(i - 5) < 5");
   const ExprId low = s.compare(Op::Less, i, c(3)), lower = s.compare(Op::Less, i, c(2));
   CHECK(s.logicalAnd(low, lower) == lower);
   CHECK(text(s.logicalAnd(low, s.compare(Op::LessEqual, c(5), i))) == "false");
