@@ -24,9 +24,7 @@ void Breadcrumb::show(const Graph& graph, const QString& key) {
   ModuleCallId call;
   QString last;
   if (key.startsWith(QLatin1Char('@'))) {
-    const std::string path = key.mid(1).toStdString();
-    for (const ModuleCall& m : graph.moduleCalls())
-      if (m.path == path) call = m.id;
+    call = moduleOfKey(graph, key.mid(1).toStdString());
   } else if (key.startsWith(QLatin1Char('<'))) {
     last = key.mid(1);
   } else if (const NodeId n = graph.findNode(key.toStdString())) {
@@ -42,7 +40,7 @@ void Breadcrumb::show(const Graph& graph, const QString& key) {
     if (m.parent && own.startsWith(toQt(graph.moduleCall(m.parent).path) + QLatin1Char('.')))
       own = own.mid(static_cast<qsizetype>(graph.moduleCall(m.parent).path.size()) + 1);
     if (!backward.empty() && backward[call.index]) own = tr("%1, backward").arg(own);
-    parts_.insert(parts_.begin(), {own, toQt(m.path)});
+    parts_.insert(parts_.begin(), {own, toQt(moduleKey(graph, call, backward))});
   }
   parts_.insert(parts_.begin(), {graph.name.empty() ? tr("model") : toQt(graph.name), QLatin1String(modelLink)});
   refresh();

@@ -337,9 +337,8 @@ bool Canvas::openTo(const QString& key) {
   if (!scene_ || !graph_) return false;
   ModuleCallId call;
   if (key.startsWith(QLatin1Char('@'))) {
-    const std::string path = key.mid(1).toStdString();
-    for (const ModuleCall& m : graph_->moduleCalls())
-      if (m.path == path) call = m.parent;
+    if (const ModuleCallId named = moduleOfKey(*graph_, key.mid(1).toStdString()))
+      call = graph_->moduleCall(named).parent;
   } else if (const NodeId node = graph_->findNode(key.toStdString())) {
     call = graph_->node(node).module;
   }

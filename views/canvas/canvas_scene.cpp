@@ -14,7 +14,7 @@ namespace graft {
 QString selectionKey(const Graph& graph, const Box& box) {
   switch (box.kind) {
     case BoxKind::Module:
-      return QStringLiteral("@") + toQt(box.key);
+      return QStringLiteral("@") + toQt(box.key) + (box.isInBackward ? toQt(backwardMark) : QString());
     case BoxKind::Input:
       return QStringLiteral("<") + toQt(box.title);
     case BoxKind::Output:
@@ -28,10 +28,8 @@ int Scene::boxOf(const QString& key) const {
   const auto it = boxOfKey.find(key);
   if (it != boxOfKey.end()) return it.value();
   if (key.startsWith(QLatin1Char('@'))) {
-    const std::string path = key.mid(1).toStdString();
-    for (const ModuleCall& call : graph->moduleCalls())
-      if (call.path == path) return view.boxOfModule[call.id.index];
-    return -1;
+    const ModuleCallId call = moduleOfKey(*graph, key.mid(1).toStdString());
+    return call ? view.boxOfModule[call.index] : -1;
   }
   const NodeId node = graph->findNode(key.toStdString());
   return node ? view.boxOfNode[node.index] : -1;

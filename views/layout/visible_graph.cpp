@@ -214,7 +214,8 @@ class Builder {
       box.key = module.path;
       box.title = moduleTitle(module);
       box.isBackward = !backward_.empty() && backward_[call.index];
-      if (box.isBackward) box.title += ", backward";
+      box.isInBackward = box.isBackward || (place.box >= 0 && view_.boxes[place.box].isInBackward);
+      if (box.isBackward) box.title += backwardMark;
       box.name = std::string(module.shortType());
       box.nodeCount = summaries_[call.index].nodes.size();
       auto run = runs_.find(call.index);
@@ -491,6 +492,25 @@ int VisibleGraph::depthOf(int box) const {
   int n = 0;
   for (int up = boxes[box].parent; up >= 0; up = boxes[up].parent) ++n;
   return n;
+}
+
+std::string moduleKey(const Graph& graph, ModuleCallId module, const std::vector<char>& backwardModules) {
+  std::string key = graph.moduleCall(module).path;
+  for (; module && !backwardModules.empty(); module = graph.moduleCall(module).parent)
+    if (backwardModules[module.index]) return key + std::string(backwardMark);
+  return key;
+}
+
+ModuleCallId moduleOfKey(const Graph& graph, std::string_view key) {
+  const bool isBackward = key.ends_with(backwardMark);
+  if (isBackward) key.remove_suffix(backwardMark.size());
+  ModuleCallId found;
+  for (const ModuleCall& call : graph.moduleCalls()) {
+    if (call.path != key) continue;
+    found = call.id;
+    if (!isBackward) break;  // else the last one
+  }
+  return found;
 }
 
 std::vector<char> backwardModules(const Graph& graph) {

@@ -61,6 +61,7 @@ struct Box {
   size_t nodeCount = 1;  ///< operators it stands for
   /// Of a training step's joint graph: an outermost module of the backward pass, or the gradient of an output.
   bool isBackward = false;
+  bool isInBackward = false;  ///< a module that is one, or lies in one
 };
 
 struct VisibleEdge {
@@ -87,5 +88,12 @@ VisibleGraph makeVisibleGraph(const Graph&, const ViewOptions& = {});
 /// By ModuleCallId: of the joint graph of a training step, the outermost modules of the backward pass. Each has the
 /// path of one of the forward pass. Empty where the graph is none.
 std::vector<char> backwardModules(const Graph&);
+
+/// Behind titles and keys of modules.
+inline constexpr std::string_view backwardMark = ", backward";
+/// Names a module where both passes of a training step call it: its path, of the backward pass with ", backward".
+std::string moduleKey(const Graph&, ModuleCallId, const std::vector<char>& backwardModules);
+/// The module that such a key names; none where there is none.
+ModuleCallId moduleOfKey(const Graph&, std::string_view key);
 
 }  // namespace graft

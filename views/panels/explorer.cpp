@@ -79,10 +79,11 @@ std::vector<std::pair<QString, QString>> findInGraph(const Graph& graph, const Q
     if (wanted.fits({name, QStringLiteral("input"), type}))
       out.emplace_back(QLatin1Char('<') + name, name + QStringLiteral("   input   ") + type);
   }
+  const std::vector<char> backward = backwardModules(graph);
   for (const ModuleCall& m : graph.moduleCalls()) {
     if (full()) return out;
-    const QString path = toQt(m.path), type = toQt(m.shortType());
-    if (wanted.fits({path, type})) out.emplace_back(QLatin1Char('@') + path, path + QStringLiteral("   ") + type);
+    const QString key = toQt(moduleKey(graph, m.id, backward)), type = toQt(m.shortType());
+    if (wanted.fits({toQt(m.path), type})) out.emplace_back(QLatin1Char('@') + key, key + QStringLiteral("   ") + type);
   }
   for (const NodeId id : graph.order()) {
     if (full()) return out;
@@ -146,7 +147,7 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
     fill(item, ModuleCallId(item->data(0, callRole).toUInt()));
   });
   connect(tree_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
-    if (item && !quiet_ && graph_) Q_EMIT chosen(QLatin1Char('@') + pathOf(item));
+    if (item && !quiet_ && graph_) Q_EMIT chosen(QLatin1Char('@') + keyOf(item));
   });
 }
 
@@ -181,7 +182,7 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
   // What was open stays open: a rewrite changes little of the tree.
   QStringList open;
   for (QTreeWidgetItemIterator it(tree_); *it && graph_; ++it)
-    if ((*it)->isExpanded()) open << pathOf(*it);
+    if ((*it)->isExpanded()) open << keyOf(*it);
   graph_ = std::move(graph);
   quiet_ = true;
   tree_->clear();
@@ -199,14 +200,14 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
     if (tree_->topLevelItemCount() <= 6)
       for (int i = 0; i < tree_->topLevelItemCount(); ++i) tree_->topLevelItem(i)->setExpanded(true);
     for (QTreeWidgetItemIterator it(tree_); *it && !open.isEmpty(); ++it)
-      if (open.removeAll(pathOf(*it)) > 0) (*it)->setExpanded(true);  // outer ones come first
+      if (open.removeAll(keyOf(*it)) > 0) (*it)->setExpanded(true);  // outer ones come first
   }
   quiet_ = false;
   find();
 }
 
-QString Explorer::pathOf(const QTreeWidgetItem* item) const {
-  return toQt(graph_->moduleCall(ModuleCallId(item->data(0, callRole).toUInt())).path);
+QString Explorer::keyOf(const QTreeWidgetItem* item) const {
+  return toQt(moduleKey(*graph_, ModuleCallId(item->data(0, callRole).toUInt()), backward_));
 }
 
 void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
@@ -233,10 +234,7 @@ void Explorer::setSelection(const QStringList& keys) {
   const QString& key = keys.first();
   ModuleCallId call;
   if (key.startsWith(QLatin1Char('@'))) {
-    const std::string path = key.mid(1).toStdString();
-    const auto calls = graph_->moduleCalls();
-    const auto it = std::find_if(calls.begin(), calls.end(), [&](const ModuleCall& m) { return m.path == path; });
-    if (it != calls.end()) call = it->id;
+    call = moduleOfKey(*graph_, key.mid(1).toStdString());
   } else if (const NodeId n = graph_->findNode(key.toStdString())) {
     call = graph_->node(n).module;  // two passes call modules of one path
   }

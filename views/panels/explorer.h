@@ -42,7 +42,7 @@ class Explorer : public QWidget {
 
  private:
   void step(int by);
-  QString pathOf(const QTreeWidgetItem* item) const;
+  QString keyOf(const QTreeWidgetItem* item) const;
   void fill(QTreeWidgetItem* parent, ModuleCallId of);
   void find();
   std::shared_ptr<const Graph> graph_;

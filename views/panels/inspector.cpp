@@ -12,6 +12,7 @@
 #include "views/document/json_fields.h"
 #include "views/document/model_files.h"
 #include "views/layout/node_text.h"
+#include "views/layout/visible_graph.h"
 #include "views/panels/source_view.h"
 #include "views/widgets/theme.h"
 
@@ -212,12 +213,8 @@ void Inspector::refresh() {
   } else if (keys.isEmpty()) {
     html = describeModel(*graph);
   } else if (keys.first().startsWith(QLatin1Char('@'))) {
-    const std::string path = keys.first().mid(1).toStdString();
-    for (const ModuleCall& m : graph->moduleCalls())
-      if (m.path == path) {
-        html = describeModule(*graph, m);
-        break;
-      }
+    if (const ModuleCallId m = moduleOfKey(*graph, keys.first().mid(1).toStdString()))
+      html = describeModule(*graph, graph->moduleCall(m));
   } else if (keys.first().startsWith(QLatin1Char('<'))) {
     const ValueId v = graph->findValue(keys.first().mid(1).toStdString());
     if (v)
@@ -265,9 +262,9 @@ QString Inspector::describeNode(const Graph& g, const Node& node) {
                      .arg(esc(node.name), dim(esc(node.op->name)));
   html += operatorHtml(node);
   html += QStringLiteral("<table cellspacing=\"0\" style=\"margin-top:8px\">");
-  std::string path(g.scopeOf(node.id));
-  if (!path.empty()) {
-    html += row(tr("module"), link(QLatin1Char('@') + toQt(path), toQt(path)));
+  if (!g.scopeOf(node.id).empty()) {
+    const QString key = toQt(moduleKey(g, node.module, backwardModules(g)));
+    html += row(tr("module"), link(QLatin1Char('@') + key, key));
     html += row(tr("type"), typeHtml(g.moduleCall(node.module).type));
   }
   if (const SourceLocation* s = g.sourceOf(node))

@@ -1,6 +1,7 @@
 // Finding one's way: breadcrumb, module tree, overview map, search.
 #include <QApplication>
 #include <QDockWidget>
+#include <QSignalSpy>
 #include <QTreeWidget>
 
 #include "tests/views/support/sample_graphs.h"
@@ -74,6 +75,46 @@ class NavigationTest : public test::WindowFixture {
       way.show(*graph, node);
       QCOMPARE(way.shown().value(1), isBack ? QStringLiteral("model, backward") : QStringLiteral("model"));
     }
+  }
+
+  void aModuleOfEitherPassIsSelectedWhereItIsClicked() {
+    const auto graph = std::make_shared<const Graph>(test::trainingStep(3));
+    Canvas canvas;
+    canvas.resize(1200, 800);
+    canvas.show();
+    ViewOptions options;
+    options.depth = 1;
+    options.foldRepeats = false;
+    canvas.setViewOptions(options);
+    canvas.setGraph(graph);
+    QVERIFY(canvas.scene());
+    canvas.fit();
+    connect(&canvas, &Canvas::selectionEdited, &canvas, &Canvas::setSelection);
+    Explorer explorer;
+    explorer.setGraph(graph);
+    int closed = 0;
+    const auto& boxes = canvas.scene()->view.boxes;
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      if (boxes[i].kind != BoxKind::Module || boxes[i].open) continue;
+      ++closed;
+      const QRectF r = canvas.scene()->rect(static_cast<int>(i));
+      QTest::mouseClick(&canvas, Qt::LeftButton, {}, canvas.toWidget(r.center()).toPoint());
+      QCOMPARE(canvas.selection().size(), 1);
+      QCOMPARE(canvas.scene()->boxOf(canvas.selection().first()), static_cast<int>(i));
+      explorer.setSelection(canvas.selection());
+      const QTreeWidgetItem* item = explorer.tree()->currentItem();
+      QVERIFY(item && item->parent());
+      QCOMPARE(explorer.tree()->indexOfTopLevelItem(item->parent()), boxes[i].isInBackward ? 1 : 0);
+      QCOMPARE(item->text(0), QString::fromStdString(boxes[i].title));
+    }
+    QCOMPARE(closed, 6);
+    // A row of the tree names its own, too.
+    QSignalSpy chosen(&explorer, &Explorer::chosen);
+    explorer.tree()->setCurrentItem(explorer.tree()->topLevelItem(0));
+    explorer.tree()->setCurrentItem(explorer.tree()->topLevelItem(1));
+    QCOMPARE(chosen.size(), 2);
+    QCOMPARE(chosen[0][0].toString(), QStringLiteral("@model"));
+    QCOMPARE(chosen[1][0].toString(), QStringLiteral("@model, backward"));
   }
 
   void theTreeStandsAsItWasLeft() {

@@ -3,6 +3,7 @@
 #include <QJsonArray>
 
 #include "views/document/graph_decode.h"
+#include "views/layout/visible_graph.h"
 #include "views/panels/rules/library_panel.h"
 #include "views/panels/rules/matches_panel.h"
 #include "views/panels/rules/rule_editor.h"
@@ -29,9 +30,13 @@ QStringList nodesOf(const Graph& g, const QStringList& keys) {
       continue;
     }
     const std::string path = key.mid(1).toStdString();
+    const ModuleCallId module = moduleOfKey(g, path);
+    const bool isOfOnePass = !backwardModules(g).empty();  // else a module that is called again is meant with all calls
     for (const NodeId id : g.order()) {
       const std::string_view scope = g.scopeOf(id);
-      if (scope == path || scope.starts_with(path + ".")) names << toQt(g.node(id).name);
+      ModuleCallId around = g.node(id).module;
+      while (around && around != module) around = g.moduleCall(around).parent;
+      if (isOfOnePass ? bool(around) : scope == path || scope.starts_with(path + ".")) names << toQt(g.node(id).name);
     }
   }
   return names;
