@@ -225,7 +225,9 @@ double LoopPlanner::bodyCost(const Body& body, const std::vector<RangeId>& trips
   for (const RangeId r : trips) times *= extent(r);
   double lanes = 1;
   if (vector && contains(trips, *vector)) lanes = std::min<double>(width_, extent(*vector));
-  double each = body.operations + 1;
+  // A vector that fills no register has a loop for itself, which others share among several registers.
+  constexpr double kLoop = 2;
+  double each = body.operations + (lanes > 1 && lanes < width_ ? 1 + kLoop : 1);
   for (const ExprId load : body.loads) {
     each += lanes > 1 ? loadCost(load, *vector, lanes) : 1;
   }
