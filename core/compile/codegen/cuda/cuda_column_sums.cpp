@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 #include "core/compile/codegen/cuda/cuda_plan.h"
 #include "core/compile/codegen/cuda/cuda_printer.h"
@@ -24,10 +25,24 @@ namespace {
 
 /// What a thread keeps in registers, in bytes, beside what it computes with.
 constexpr int64_t kMostBytes = 400;
+constexpr int kMostTeam = 1024;  // threads of a row at most
+/// Elements of one access, where that is narrowed.
+constexpr int kLeastVector = 4;
 /// Threads of a block whose teams are small. Half as many took 1.25 times as long on an H100.
 constexpr int kFewThreads = 256;
 /// Shared memory in which teams join what they have: of a block, so that some blocks share a multiprocessor.
 constexpr int64_t kMostSharedBytes = 48 * 1024;
+
+bool isRowInMemory(const loops::Program& program, const Store& s) {
+  return !s.ranges.empty() && program.buffer(s.buffer).role != Role::Local;
+}
+
+/// What a half is rounded from: a thread keeps that, since sums may read it.
+ExprId unrounded(const loops::ExprPool& pool, ExprId value) {
+  const Expr& e = pool[value];
+  const bool isHalf = e.dtype == DType::Float16 || e.dtype == DType::BFloat16;
+  return isHalf && e.op == Op::Cast && pool[e.operands[0]].dtype == DType::Float32 ? e.operands[0] : value;
+}
 
 }  // namespace
 
@@ -72,11 +87,62 @@ bool CudaPlanner::addColumnSum(CudaPlan& plan, const Nest& columns, const Store&
   for (const ExprId e : store.index) index.push_back(rewrite(e, at, false, nullptr));
   // All rows of the plan are there: conditions of the last part go.
   const ExprId value = s.simplify(rewrite(sum.operands[0], of, false, nullptr));
-  // What the row itself stores is at hand.
-  const auto own = loops::withStoredValues(program_.expressions, plan.nest.stores, {value});
+  const std::optional<ExprId> own = withStoredRows(plan, value);
   if (!own) return false;
-  plan.sums.push_back({sum.reduce, own->front(), store.buffer, offset(store.buffer, index)});
+  plan.sums.push_back({sum.reduce, *own, store.buffer, offset(store.buffer, index)});
   return true;
+}
+
+/// A value of a sum, with what the row itself has at hand: its numbers by what they are made of, and its elements as
+/// loads of what it stores, before that is rounded. Nothing where it reads other rows' elements.
+std::optional<ExprId> CudaPlanner::withStoredRows(const CudaPlan& plan, ExprId value) {
+  loops::ExprPool& pool = program_.expressions;
+  std::unordered_map<BufferId, const Store*> stored;
+  for (const Store& s : plan.nest.stores) stored.emplace(s.buffer, &s);
+  std::unordered_map<ExprId, ExprId> done, elements;
+  bool isOfThisRow = true;
+  const auto rebuilt = [&](ExprId id, const auto& with) {
+    Expr e = pool[id];
+    if (e.operands.empty()) return id;
+    const loops::ExprPool::MadeFor origin(pool, pool.origin(id));
+    for (ExprId& o : e.operands) o = with(o);
+    return pool.add(std::move(e));
+  };
+  const std::function<ExprId(ExprId)> opened = [&](ExprId id) {
+    if (const auto at = done.find(id); at != done.end()) return at->second;
+    const Expr e = pool[id];
+    const auto from = e.op == Op::Load ? stored.find(e.buffer()) : stored.end();
+    ExprId out = id;
+    if (from == stored.end()) {
+      out = rebuilt(id, opened);
+    } else {
+      const Store& s = *from->second;
+      isOfThisRow = isOfThisRow && s.index == e.operands && pool[s.value].dtype == e.dtype;
+      if (isOfThisRow && !isRowInMemory(program_, s)) out = opened(s.value);
+    }
+    done.emplace(id, out);
+    return out;
+  };
+  value = opened(value);
+  for (const Store& s : plan.nest.stores) {
+    if (!isRowInMemory(program_, s)) continue;
+    const ExprId made = opened(unrounded(pool, s.value));
+    const Expr& e = pool[made];
+    const bool isAtHand = e.op == Op::Load || (e.op == Op::Cast && pool[e.operands[0]].op == Op::Load);
+    if (!isAtHand) elements.emplace(made, pool.load(s.buffer, s.index, e.dtype));
+  }
+  done.clear();
+  const std::function<ExprId(ExprId)> read = [&](ExprId id) {
+    if (const auto at = elements.find(id); at != elements.end()) return at->second;
+    if (const auto at = done.find(id); at != done.end()) return at->second;
+    const ExprId out = rebuilt(id, read);
+    done.emplace(id, out);
+    return out;
+  };
+  value = read(value);
+  for (const ExprId id : loops::reachable(pool, {value}))
+    isOfThisRow = isOfThisRow && (pool[id].op != Op::Reduce || plan.rowReduces.contains(id));
+  return isOfThisRow ? std::optional(value) : std::nullopt;
 }
 
 /// For each of its elements of a row, a thread keeps the sums, and what the row is made of.
@@ -108,8 +174,10 @@ bool CudaPlanner::sharesLoads(const CudaPlan& plan) {
     for (const ExprId id : order) {
       const Expr& e = program_.expressions[id];
       if (e.op != Op::Load || !accesses_.of(id).depends(row) || !accesses_.of(id).depends(plan.index)) continue;
+      const bool isOwn = std::any_of(plan.nest.stores.begin(), plan.nest.stores.end(),
+                                     [&](const Store& stored) { return stored.buffer == e.buffer(); });
       bytes += static_cast<int64_t>(dtypeSize(e.dtype));
-      if (seen.contains(id)) shared += static_cast<int64_t>(dtypeSize(e.dtype));
+      if (isOwn || seen.contains(id)) shared += static_cast<int64_t>(dtypeSize(e.dtype));
     }
   }
   return shared > 0 && 2 * shared >= bytes;
@@ -141,18 +209,29 @@ std::optional<CudaPlan> CudaPlanner::planWithColumnSums(const Nest& rows, const 
   int64_t bytes = 0;
   for (const CudaColumnSum& s : p.sums)
     bytes = std::max(bytes, static_cast<int64_t>(dtypeSize(program_.buffer(s.parts).dtype)));
-  // Larger teams have fewer elements in each thread.
+  // The fewest threads whose registers hold a row: the more rows are on their way at a time. Of two widths of accesses
+  // the one that leaves fewer threads without elements.
   const auto kept = [&] { return row.chunks * row.vector * keptBytesOf(p); };
-  while (kept() > kMostBytes && p.team < 1024 && p.team * row.vector < row.length) {
-    p.team *= 2;
-    p.perBlock = std::max(1, kFewThreads / p.team);
-    p.threads = p.team * p.perBlock;
-    setChunks(p);
+  CudaRow& shape = p.rows.begin()->second;
+  const int widest = row.vector, narrowest = std::min(widest, kLeastVector);
+  for (p.team = kWarp; p.team <= kMostTeam; p.team *= 2) {
+    int64_t least = 0;
+    int best = 0;
+    for (int vector = widest; vector >= narrowest; vector /= 2) {
+      shape.vector = vector;
+      setChunks(p);
+      const int64_t elements = row.chunks * vector;
+      if (kept() > kMostBytes || !row.isInRegisters || (best != 0 && elements >= least)) continue;
+      best = vector;
+      least = elements;
+    }
+    if (best == 0 && p.team < kMostTeam) continue;
+    shape.vector = best == 0 ? widest : best;
+    break;
   }
-  if (p.team <= kFewThreads) {
-    p.perBlock = kFewThreads / p.team;
-    p.threads = p.team * p.perBlock;
-  }
+  p.perBlock = std::max(1, kFewThreads / p.team);
+  p.threads = p.team * p.perBlock;
+  setChunks(p);
   // Half the teams take half the memory, and a warp that waits alone is not a block.
   while (p.perBlock > 1 && p.threads > 32 && bytes * row.length * p.perBlock > kMostSharedBytes) {
     p.perBlock /= 2;
@@ -179,6 +258,19 @@ std::string CudaPrinter::rowArray(const std::string& stem, DType dtype, const st
 std::string CudaPrinter::firstOf(const std::string& rowArray) const {
   const Pass p = passOf(plan_->rows.begin()->second);
   return "&" + rowArray + (p.chunks > 1 ? "[0]" : "") + (p.vector > 1 ? "[0]" : "");
+}
+
+/// Keeps what the row's columns add up of what it stores.
+void CudaPrinter::keepStored(const Store& s) {
+  const auto own = storedRows_.find(s.buffer);
+  if (own == storedRows_.end() || s.ranges.empty()) return;
+  line(own->second.array + slot(pass_) + " = " + bareText(value(unrounded(program_.expressions, s.value))) + ";");
+  filled_.insert(own->second.load);
+}
+
+bool CudaPrinter::isStoredByRow(BufferId buffer) const {
+  return std::any_of(plan_->nest.stores.begin(), plan_->nest.stores.end(),
+                     [&](const Store& s) { return s.buffer == buffer && isRowInMemory(program_, s); });
 }
 
 /// Fills the arrays that are kept of these loads.
@@ -252,6 +344,14 @@ std::vector<std::string> CudaPrinter::openIterationsOfBlock() {
   for (const ExprId id : loads.numbers) (void)value(id);
   for (const ExprId id : loads.elements) kept_[id] = rowArray("row", typeOf(id), "");
   fillRows(loads.elements);
+  // What the row stores and its columns add up.
+  for (const CudaColumnSum& s : plan.sums)
+    for (const ExprId id : loops::reachable(program_.expressions, {s.value}))
+      if (const Expr& e = program_.expressions[id]; e.op == Op::Load && isStoredByRow(e.buffer())) {
+        StoredRow& own = storedRows_[e.buffer()];
+        if (own.array.empty()) own = {id, rowArray("own", typeOf(id), "")};
+        kept_[id] = own.array;
+      }
   return names;
 }
 

@@ -254,6 +254,7 @@ void CudaPrinter::scanStore(const Store& s) {
 void CudaPrinter::store(const Store& s, std::vector<std::string>& after) {
   const loops::Buffer& b = program_.buffer(s.buffer);
   const std::string text = bareText(value(s.value));
+  keepStored(s);
   if (b.role == Role::Local) {
     if (!isOwn(s.buffer) || pass_.vector == 1) {
       line((isOwn(s.buffer) ? b.name + "_[o]" : localElement(s.buffer, s.index)) + " = " + text + ";");

@@ -13,6 +13,8 @@
 
 namespace graft::codegen {
 
+inline constexpr int kWarp = 32;  ///< threads that run together
+
 /// What the code of one iteration goes over together: the elements of a row, all of a store's or Reduce's ranges
 /// flattened into one.
 struct CudaRow {
@@ -133,6 +135,7 @@ class CudaPlanner {
   bool mayBeParts(const loops::Nest& columns, const loops::Nest& rows) const;
   bool addColumnSum(CudaPlan&, const loops::Nest& columns, const loops::Store&);
   bool sharesLoads(const CudaPlan&);
+  std::optional<ExprId> withStoredRows(const CudaPlan&, ExprId value);
   int64_t keptBytesOf(const CudaPlan&);
   bool isPeriodic(const CudaPlan&) const;
   bool hasArrays(const CudaPlan&) const;

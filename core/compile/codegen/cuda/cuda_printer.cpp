@@ -79,7 +79,8 @@ std::string CudaPrinter::header(const std::string& function) {
   const auto walk = [&](const auto& self, ExprId id) -> void {
     if (!seen.insert(id).second) return;
     const Expr& e = program_.expressions[id];
-    if (e.op == Op::Load && std::find(reads.begin(), reads.end(), e.buffer()) == reads.end())
+    if (e.op == Op::Load && !storedRows_.contains(e.buffer()) &&
+        std::find(reads.begin(), reads.end(), e.buffer()) == reads.end())
       reads.push_back(e.buffer());
     for (const ExprId operand : e.operands) self(self, operand);
   };
@@ -130,6 +131,7 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   kept_.clear();
   filled_.clear();
   keptOwn_.clear();
+  storedRows_.clear();
   hasOwn_ = isJoined_ = false;
   pass_ = {};
   steps_.reset();

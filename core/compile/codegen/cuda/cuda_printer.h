@@ -96,6 +96,8 @@ class CudaPrinter {
   RowLoads loadsOfRow();
   std::string rowArray(const std::string& stem, DType, const std::string& start);
   std::string firstOf(const std::string& rowArray) const;
+  void keepStored(const loops::Store&);
+  bool isStoredByRow(BufferId) const;
   void fillRows(const std::vector<ExprId>& loads);
   std::vector<std::string> openIterationsOfBlock();
   void sumColumns(const std::vector<std::string>& names);
@@ -180,7 +182,13 @@ class CudaPrinter {
   /// Loads that several passes need: the array that keeps them; and whether it is filled.
   std::unordered_map<ExprId, std::string> kept_;
   std::unordered_set<ExprId> filled_;
-  std::unordered_set<ExprId> keptOwn_;             ///< those whose array lies in shared memory
+  std::unordered_set<ExprId> keptOwn_;  ///< those whose array lies in shared memory
+  /// Elements of a row that are stored and that its columns' sums read, as this load, and the array that keeps them.
+  struct StoredRow {
+    ExprId load = {};
+    std::string array = {};
+  };
+  std::unordered_map<BufferId, StoredRow> storedRows_;
   bool hasOwn_ = false;                            ///< `o` counts a thread's own elements there
   bool isJoined_ = false;                          ///< the blocks of a cluster have met once
   std::unordered_map<ExprId, std::string> tiles_;  ///< loads that come from squares in shared memory, by name

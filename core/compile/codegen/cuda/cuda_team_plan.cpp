@@ -17,7 +17,6 @@ namespace {
 /// Of larger blocks, a thread has half as many registers.
 constexpr int64_t kBusyBlock = 512;
 constexpr int64_t kMostThreads = 1024;
-constexpr int kWarp = 32;
 /// Blocks that may run an iteration together: what every GPU with clusters has.
 constexpr int64_t kMostBlocks = 8;
 
