@@ -1,5 +1,6 @@
 """resources/python/graft_fx from both ends: graphs out of torch.fx and torch.compile, and rewritten ones back into them."""
 
+import copy
 import json
 import operator
 import sys
@@ -427,6 +428,25 @@ class Backend(FxTestCase):
         with torch.no_grad():
             self.assertGreater(float((model(x) - before).abs().max()), 1e-2)
             torch.testing.assert_close(self.quietly(fast, x), model(x))
+
+    def test_a_step_of_an_optimizer_can_be_compiled(self):
+        """Steps are counted by a hook of all optimizers, which torch.compile traces, too."""
+        model = Mlp()
+        other = copy.deepcopy(model)
+        backend = self.backend()
+        optimizers = [torch.optim.AdamW(m.parameters(), 1e-2, foreach=True) for m in (model, other)]
+        steps = torch.compile(optimizers[0].step, backend=backend), optimizers[1].step
+        for i in range(3):
+            x = torch.randn(4, 16, generator=torch.Generator().manual_seed(i))
+            for m, optimizer, step in zip((model, other), optimizers, steps):
+                optimizer.zero_grad()
+                m(x).square().mean().backward()
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    step()
+        self.assertEqual(backend.skipped, [])
+        for a, b in zip(model.parameters(), other.parameters()):
+            torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
     def test_between_steps_of_training_nothing_is_merged(self):
         """A recorded step writes weights and nobody is told."""

@@ -9,6 +9,8 @@ _hooks = []
 
 
 def _stepped(optimizer, args, kwargs):
+    if torch.compiler.is_compiling():  # what torch.compile makes of a step counts its writes, and traces no bookkeeping
+        return
     for group in optimizer.param_groups:
         for p in group["params"]:
             _steps[p] = _steps.get(p, 0) + 1
