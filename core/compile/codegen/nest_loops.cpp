@@ -225,18 +225,23 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
     bytes = s.add(bytes, s.multiply(s.floorDivide(s.add(size, s.integer(63)), s.integer(64)), s.integer(64)));
     return at;
   };
-  std::vector<bool> isStored(program.buffers.size(), false);
-  for (const Store& store : nest.stores) isStored[store.buffer.index] = true;
+  const auto isTurned = [&](const Store& store) { return planner_.planStore(store, true).turned.has_value(); };
+  std::vector<bool> isStored(program.buffers.size(), false), isTurnedRow(program.buffers.size(), false);
+  for (const Store& store : nest.stores) {
+    isStored[store.buffer.index] = true;
+    if (plan_.vector && program.buffer(store.buffer).role == loops::Buffer::Role::Local && isTurned(store))
+      isTurnedRow[store.buffer.index] = true;
+  }
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
-    const bool isRow = i >= slots_.size();  // that the emitter keeps; squares of it are written as a whole
+    const bool isRow = i >= slots_.size();  // that the emitter keeps
     if (!isRow && slots_[i] >= 0) places_[BufferId(i)] = b_.loadPointer(table, slots_[i]);
     if ((!isRow && slots_[i] >= 0) || !isStored[i]) continue;
     ExprId elements = s.integer(plan_.lanes);
     for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes))
-      elements = s.multiply(elements, isRow ? s.add(extent, s.integer(width_)) : extent);
+      // Squares are written as a whole, beyond the end of a row.
+      elements = s.multiply(elements, isRow || isTurnedRow[i] ? s.add(extent, s.integer(width_)) : extent);
     places_[BufferId(i)] = place(program.buffers[i].dtype, elements);
   }
-  const auto isTurned = [&](const Store& store) { return planner_.planStore(store, true).turned.has_value(); };
   if (plan_.vector && std::any_of(nest.stores.begin(), nest.stores.end(), isTurned))
     turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
   for (const ExprId load : plan_.transposed)

@@ -61,7 +61,9 @@ class NestRewriter {
     RangeId range;
     int64_t divisor;
   };
-  /// Of a range that a store steps through by ones, into pieces of at least `shortest` and less than `end`.
+  /// A range that divides evenly into pieces, as a division or remainder by their length says. Without `isAlternating`,
+  /// not one that a store steps through by ones in short pieces, which leave no vectors; with it, one of these alone,
+  /// an outer one, in pieces of at most `most`.
   bool findSplit(const loops::Nest&, Split&, bool isAlternating = false, int64_t most = 0);
   loops::Nest splitRange(const loops::Nest&, const Split&);
   /// Pieces of a range: from 0 to its extent. Empty where there is nothing to take apart, or too much.

@@ -63,9 +63,9 @@ int64_t workWithParts(int64_t parts, int64_t rowsOfPart, int64_t columns) {
   return blocks * turns * kTeamsOfBlock + rowsForPart * parts;
 }
 
-/// How much of a dimension a part takes: `about` that, by the least work, and a divisor of its size if there is one. A
-/// rest would be one thread's for each column, and belongs to no part's nest. `outer` parts lie ahead of the dimension,
-/// and `inner` rows in each of its elements.
+/// How much of a dimension a part takes: the divisor of its size from a quarter of `about` to one and a half of it with
+/// the least work, since a rest would be one thread's for each column, and belongs to no part's nest; `about` where
+/// there is none. `outer` parts lie ahead of the dimension, and `inner` rows in each of its elements.
 int64_t lengthOfParts(int64_t size, int64_t about, int64_t most, int64_t outer, int64_t inner, int64_t columns) {
   int64_t best = 0, least = 0;
   for (int64_t each = std::max<int64_t>(about / 4, 1); each <= std::min(about + (about + 1) / 2, most); ++each) {

@@ -126,7 +126,10 @@ def apart(module):
 def together(forward):
     """Rewrites a forward half in place: where it has a norm, that computes the result."""
     graph, by_name = forward.graph, {n.name: n for n in forward.graph.nodes}
-    for name, norm in [n.meta[APART] for n in graph.nodes if APART in n.meta and n.meta[APART][0] == n.name]:
+    results = [n.meta[APART] for n in graph.nodes if APART in n.meta and n.meta[APART][0] == n.name]
+    if not results:
+        return
+    for name, norm in results:
         if norm not in by_name:
             continue
         elements, made = by_name[name], by_name[norm]

@@ -392,7 +392,9 @@ class Trainer:
                 raise
             self.report["partition"] = None
             self.say(f"PyTorch parts it, and saves all that the backward pass reads: {e}")
-            return default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **options)
+            halves = default_partition(module, joint_inputs, num_fwd_outputs=num_fwd_outputs, **options)
+            norms.together(halves[0])
+            return halves
 
     def partition(self, path, joint):
         command = [self.backend.graft, "partition", path, "--no-verify", "--json", "--quiet", *joint.pins()]

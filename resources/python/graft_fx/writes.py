@@ -2,18 +2,24 @@
 
 import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook
-from torch.utils.weak import WeakIdKeyDictionary
 
-_steps = WeakIdKeyDictionary()  # parameter: steps of optimizers that had it
+_steps = {}  # by address of the memory: steps of optimizers that had a parameter there
 _hooks = []
+
+
+def _memory(tensor):
+    """Where it lies, with all that it shares the memory with; None for what lies nowhere, as sparse tensors do."""
+    try:
+        return tensor.untyped_storage().data_ptr()
+    except (NotImplementedError, RuntimeError):
+        return None
 
 
 def _stepped(optimizer, args, kwargs):
     if torch.compiler.is_compiling():  # what torch.compile makes of a step counts its writes, and traces no bookkeeping
         return
-    for group in optimizer.param_groups:
-        for p in group["params"]:
-            _steps[p] = _steps.get(p, 0) + 1
+    for place in {_memory(p) for group in optimizer.param_groups for p in group["params"]}:
+        _steps[place] = _steps.get(place, 0) + 1
 
 
 def watch():
@@ -24,4 +30,4 @@ def watch():
 
 def count(tensor: torch.Tensor):
     """Another value after each write and each step. What a CUDA graph or a library of one's own writes is not counted."""
-    return 0 if tensor.is_inference() else tensor._version, _steps.get(tensor, 0)
+    return 0 if tensor.is_inference() else tensor._version, _steps.get(_memory(tensor), 0)

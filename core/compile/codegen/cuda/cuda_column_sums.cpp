@@ -118,7 +118,11 @@ std::optional<ExprId> CudaPlanner::withStoredRows(const CudaPlan& plan, ExprId v
     } else {
       const Store& s = *from->second;
       isOfThisRow = isOfThisRow && s.index == e.operands && pool[s.value].dtype == e.dtype;
-      if (isOfThisRow && !isRowInMemory(program_, s)) out = opened(s.value);
+      if (isOfThisRow && !isRowInMemory(program_, s)) {
+        out = opened(s.value);
+      } else if (const ExprId kept = unrounded(pool, s.value); isOfThisRow && kept != s.value) {
+        out = pool.cast(pool.load(s.buffer, s.index, pool[kept].dtype), e.dtype);
+      }
     }
     done.emplace(id, out);
     return out;
