@@ -112,7 +112,8 @@ class NestEmitter {
   /// As many elements as lanes; nothing is read where `active` is false.
   Value readVector(const Value& pointer, DType, int lanes, const Value& active, int scope, int64_t version);
   void store(BufferId, const Affine&, const Value&);
-  void storeValue(BufferId, const Affine&, Value);  ///< as it lies in memory: a bool is a byte
+  void storeValue(BufferId, const Affine&, Value);  ///< as inMemory() gives it
+  Value inMemory(BufferId, const Value&);           ///< as it lies there: a bool is a byte
   void writeMasked(const Value& pointer, const Value& v, const Value& active);
   std::optional<int64_t> known(ExprId) const;
 

@@ -79,10 +79,12 @@ void NestEmitter::emitElement(const Store& store) {
     scalars_[store.buffer] = v;
     return;
   }
-  if (phase_ && std::ranges::any_of(*phase_, [&](auto& p) { return p.first == &store; })) {
-    std::ranges::find_if(*phase_, [&](auto& p) { return p.first == &store; })->second = v;
-    return;
-  }
+  if (phase_)
+    if (const auto at = std::ranges::find(*phase_, &store, [](const auto& p) { return p.first; });
+        at != phase_->end()) {
+      at->second = v;
+      return;
+    }
   this->store(store.buffer, accesses_.offset(store.buffer, store.index), v);
 }
 
@@ -225,12 +227,10 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
     bytes = s.add(bytes, s.multiply(s.floorDivide(s.add(size, s.integer(63)), s.integer(64)), s.integer(64)));
     return at;
   };
-  const auto isTurned = [&](const Store& store) { return planner_.planStore(store, true).turned.has_value(); };
-  std::vector<bool> isStored(program.buffers.size(), false), isTurnedRow(program.buffers.size(), false);
+  std::vector<bool> isStored(program.buffers.size(), false), isTurned(program.buffers.size(), false);
   for (const Store& store : nest.stores) {
     isStored[store.buffer.index] = true;
-    if (plan_.vector && program.buffer(store.buffer).role == loops::Buffer::Role::Local && isTurned(store))
-      isTurnedRow[store.buffer.index] = true;
+    if (plan_.vector && planner_.planStore(store, true).turned) isTurned[store.buffer.index] = true;
   }
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     const bool isRow = i >= slots_.size();  // that the emitter keeps
@@ -239,11 +239,10 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
     ExprId elements = s.integer(plan_.lanes);
     for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes))
       // Squares are written as a whole, beyond the end of a row.
-      elements = s.multiply(elements, isRow || isTurnedRow[i] ? s.add(extent, s.integer(width_)) : extent);
+      elements = s.multiply(elements, isRow || isTurned[i] ? s.add(extent, s.integer(width_)) : extent);
     places_[BufferId(i)] = place(program.buffers[i].dtype, elements);
   }
-  if (plan_.vector && std::any_of(nest.stores.begin(), nest.stores.end(), isTurned))
-    turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
+  if (std::ranges::count(isTurned, true) > 0) turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
   for (const ExprId load : plan_.transposed)
     tiles_.emplace_back(load, place(program.expressions[load].dtype, s.integer(int64_t{width_} * width_)));
   return bytes;

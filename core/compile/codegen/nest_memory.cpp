@@ -143,8 +143,11 @@ Value NestEmitter::load(ExprId id) {
 }
 
 void NestEmitter::store(BufferId buffer, const Affine& where, const Value& computed) {
-  const bool isBool = accesses_.program().buffer(buffer).dtype == DType::Bool;
-  storeValue(buffer, where, isBool ? b_.convert("zext", computed, DType::UInt8) : computed);
+  storeValue(buffer, where, inMemory(buffer, computed));
+}
+
+Value NestEmitter::inMemory(BufferId buffer, const Value& v) {
+  return accesses_.program().buffer(buffer).dtype == DType::Bool ? b_.convert("zext", v, DType::UInt8) : v;
 }
 
 void NestEmitter::storeValue(BufferId buffer, const Affine& where, Value v) {

@@ -157,10 +157,7 @@ void NestEmitter::emitInterleaved(const loops::Nest& nest) {
   for (size_t i = 0; i < values.size(); ++i) {
     if (values[i].empty()) continue;
     const loops::Store& store = phases[0].stores[i];
-    for (Value& v : values[i]) {
-      if (accesses_.program().buffer(store.buffer).dtype == DType::Bool) v = b_.convert("zext", v, DType::UInt8);
-      v = b_.spread(v, lanes_.count);
-    }
+    for (Value& v : values[i]) v = b_.spread(inMemory(store.buffer, v), lanes_.count);
     const Binding lanes = bindings_.at(along);
     bindings_[along].lanes = 1;
     const Pointer to = pointer(store.buffer, accesses_.offset(store.buffer, store.index));

@@ -122,8 +122,7 @@ void NestEmitter::emitTurned(const loops::Store& store, const Loop& across) {
     b_.openLoop(zero, count ? count : step, 1, {});
     memos_.emplace_back();
     bindAcross(across, b_.binary("add", first, b_.loopIndex()), b_.scope());
-    Value v = value(store.value);
-    if (dtype == DType::Bool) v = b_.convert("zext", v, stored);
+    Value v = inMemory(store.buffer, value(store.value));
     if (dtypeSize(stored) < 4) v = b_.convert("zext", v, DType::Int32);
     v = b_.spread(v, n);
     const Value to = b_.advance(turnedTile_, v.dtype, b_.binary("mul", b_.loopIndex(), step));

@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
+#include <unordered_map>
 
 #include "core/compile/codegen/prepare.h"
+#include "core/compile/loops/reachable.h"
 
 namespace graft::codegen {
 
@@ -206,22 +209,17 @@ class OperandTurner {
     }
     store.value = pool.load(buffer, store.index, from.dtype);
     made.stores.push_back(std::move(store));
-    std::map<uint32_t, ExprId> done;
-    for (loops::Store& s : program_.nests[nest].stores) s.value = withCopy(s.value, buffer, copy, done);
+    std::unordered_map<ExprId, ExprId> done;
+    const std::function<ExprId(ExprId)> ofCopy = [&](ExprId id) -> ExprId {
+      Expr e = pool[id];
+      if (e.op != Op::Load || e.buffer() != buffer) return {};
+      const loops::ExprPool::MadeFor origin(pool, pool.origin(id));
+      for (ExprId& o : e.operands) o = loops::changed(pool, o, done, ofCopy);
+      return pool.load(copy, e.operands, e.dtype);
+    };
+    for (loops::Store& s : program_.nests[nest].stores) s.value = loops::changed(pool, s.value, done, ofCopy);
     program_.nests.insert(program_.nests.begin() + static_cast<std::ptrdiff_t>(nest), std::move(made));
     return 1;
-  }
-
-  ExprId withCopy(ExprId id, BufferId buffer, BufferId copy, std::map<uint32_t, ExprId>& done) {
-    if (const auto at = done.find(id.index); at != done.end()) return at->second;
-    const loops::ExprPool::MadeFor origin(program_.expressions, program_.expressions.origin(id));
-    Expr e = program_.expressions[id];
-    for (ExprId& operand : e.operands) operand = withCopy(operand, buffer, copy, done);
-    const bool isOurs = e.op == Op::Load && e.buffer() == buffer;
-    const ExprId result =
-        isOurs ? program_.expressions.load(copy, e.operands, e.dtype) : program_.expressions.add(std::move(e));
-    done.emplace(id.index, result);
-    return result;
   }
 
   loops::Program& program_;

@@ -48,29 +48,36 @@ std::set<BufferId> readBuffers(const Program& program, const Nest& nest) {
   return out;
 }
 
+ExprId changed(ExprPool& pool, ExprId id, std::unordered_map<ExprId, ExprId>& done,
+               const std::function<ExprId(ExprId)>& change) {
+  if (const auto at = done.find(id); at != done.end()) return at->second;
+  ExprId out = change(id);
+  if (!out) {
+    out = id;
+    if (Expr e = pool[id]; !e.operands.empty()) {
+      const ExprPool::MadeFor origin(pool, pool.origin(id));
+      for (ExprId& o : e.operands) o = changed(pool, o, done, change);
+      out = pool.add(std::move(e));
+    }
+  }
+  done.emplace(id, out);
+  return out;
+}
+
 std::optional<std::vector<ExprId>> withStoredValues(ExprPool& pool, const std::vector<Store>& stores,
                                                     std::vector<ExprId> values) {
   std::unordered_map<BufferId, const Store*> stored;
   for (const Store& s : stores) stored.emplace(s.buffer, &s);
   std::unordered_map<ExprId, ExprId> done;
   bool isSame = true;
-  const auto rewrite = [&](const auto& self, ExprId id) -> ExprId {
-    if (const auto at = done.find(id); at != done.end()) return at->second;
-    Expr e = pool[id];
-    ExprId out = id;
+  const auto ofStore = [&](ExprId id) -> ExprId {
+    const Expr& e = pool[id];
     const auto from = e.op == Op::Load ? stored.find(e.buffer()) : stored.end();
-    if (from != stored.end()) {
-      isSame = isSame && from->second->index == e.operands && pool[from->second->value].dtype == e.dtype;
-      out = from->second->value;
-    } else if (!e.operands.empty()) {
-      const ExprPool::MadeFor origin(pool, pool.origin(id));
-      for (ExprId& o : e.operands) o = self(self, o);
-      out = pool.add(std::move(e));
-    }
-    done.emplace(id, out);
-    return out;
+    if (from == stored.end()) return {};
+    isSame = isSame && from->second->index == e.operands && pool[from->second->value].dtype == e.dtype;
+    return from->second->value;
   };
-  for (ExprId& value : values) value = rewrite(rewrite, value);
+  for (ExprId& value : values) value = changed(pool, value, done, ofStore);
   return isSame ? std::optional(std::move(values)) : std::nullopt;
 }
 

@@ -2,8 +2,10 @@
 // each other through buffers.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "core/compile/loops/program.h"
@@ -18,6 +20,10 @@ std::vector<ExprId> roots(const Nest&);
 std::vector<ExprId> roots(const Program&);
 /// The buffers that a nest loads from.
 std::set<BufferId> readBuffers(const Program&, const Nest&);
+/// The expression with other parts. What `change` gives stands for a part; where it gives nothing, the part is made
+/// anew of its changed operands, and its origin stays. `done` holds what each part has become.
+ExprId changed(ExprPool&, ExprId, std::unordered_map<ExprId, ExprId>& done,
+               const std::function<ExprId(ExprId)>& change);
 /// The values with what `stores` store in place of loads of it. Nothing where a load is of another place than the store
 /// writes, or of another dtype.
 std::optional<std::vector<ExprId>> withStoredValues(ExprPool&, const std::vector<Store>& stores,

@@ -39,8 +39,8 @@ Scalar combined(ReduceKind kind, Scalar a, Scalar b) {
   }
 }
 
-/// Of a large GPU.
-constexpr int64_t kMultiprocessors = 132;
+/// Of a large GPU, and blocks of threads that keep them busy.
+constexpr int64_t kMultiprocessors = 132, kWantedBlocks = 2 * kMultiprocessors;
 constexpr int64_t kColumnsOfBlock = 64, kTeamsOfBlock = 64;
 
 int64_t blocksOf(int64_t columns) { return (columns + kColumnsOfBlock - 1) / kColumnsOfBlock; }
@@ -48,10 +48,9 @@ int64_t blocksOf(int64_t columns) { return (columns + kColumnsOfBlock - 1) / kCo
 /// In about how many parts columns are summed up, so that each multiprocessor has two blocks of threads; 1 where there
 /// are enough, or where a kernel more takes longer than it saves.
 int64_t partsOfColumns(const Machine::Columns& limits, int64_t columns, int64_t length) {
-  constexpr int64_t wantedBlocks = 2 * kMultiprocessors;
   int64_t elements = 0;
   if (!__builtin_mul_overflow(columns, length, &elements) && elements < limits.elements) return 1;
-  return std::min((wantedBlocks + blocksOf(columns) - 1) / blocksOf(columns), length / limits.partLength);
+  return std::min((kWantedBlocks + blocksOf(columns) - 1) / blocksOf(columns), length / limits.partLength);
 }
 
 /// What the busiest multiprocessor does, in rows of a block: a block's teams run as many rows in turns, and each part
@@ -82,8 +81,8 @@ int64_t lengthOfParts(int64_t size, int64_t about, int64_t most, int64_t outer, 
 /// Parts for the blocks of threads that go over rows, too: two on each multiprocessor of a large GPU, of as many rows
 /// as a block's teams run in turns.
 Lowering::Parts partsOfRows(int64_t rows) {
-  constexpr int64_t wantedBlocks = 264, teams = 4;
-  const int64_t each = (rows + wantedBlocks * teams - 1) / (wantedBlocks * teams) * teams;
+  constexpr int64_t teams = 4;
+  const int64_t each = (rows + kWantedBlocks * teams - 1) / (kWantedBlocks * teams) * teams;
   return {.dim = 0, .count = (rows + each - 1) / each, .each = each, .left = 0, .isColumns = true, .isOfRows = true};
 }
 

@@ -38,9 +38,8 @@ class Norms(unittest.TestCase):
             module.graph.lint()
             module.recompile()
             joint = Joint(module, num_fwd_outputs, static_lifetime_input_indices or ())
-            small = {n for n in joint.numbered if n.target in norms.NORMS}
             kept = [f"n{i}x" for n, i in joint.number.items() if n.target in LIBRARY]
-            kept += [f"n{joint.number[n]}x" + (f"_{k}" if k else "") for n in small for k in (1, 2, 3, 4)]
+            kept += [f"n{i}x_{k}" for n, i in joint.number.items() if n.target in norms.NORMS for k in (1, 2, 3, 4)]
             kept += [n.name for n in joint.placeholders if not n.name.startswith("tangents")]
             self.halves = joint.halves(kept)
             norms.together(self.halves[0])

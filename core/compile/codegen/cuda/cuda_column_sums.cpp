@@ -37,6 +37,11 @@ bool isRowInMemory(const loops::Program& program, const Store& s) {
   return !s.ranges.empty() && program.buffer(s.buffer).role != Role::Local;
 }
 
+bool isStoredByRow(const loops::Program& program, const CudaPlan& plan, BufferId buffer) {
+  return std::any_of(plan.nest.stores.begin(), plan.nest.stores.end(),
+                     [&](const Store& s) { return s.buffer == buffer && isRowInMemory(program, s); });
+}
+
 /// What a half is rounded from: a thread keeps that, since sums may read it.
 ExprId unrounded(const loops::ExprPool& pool, ExprId value) {
   const Expr& e = pool[value];
@@ -101,49 +106,27 @@ std::optional<ExprId> CudaPlanner::withStoredRows(const CudaPlan& plan, ExprId v
   for (const Store& s : plan.nest.stores) stored.emplace(s.buffer, &s);
   std::unordered_map<ExprId, ExprId> done, elements;
   bool isOfThisRow = true;
-  const auto rebuilt = [&](ExprId id, const auto& with) {
-    Expr e = pool[id];
-    if (e.operands.empty()) return id;
-    const loops::ExprPool::MadeFor origin(pool, pool.origin(id));
-    for (ExprId& o : e.operands) o = with(o);
-    return pool.add(std::move(e));
-  };
-  const std::function<ExprId(ExprId)> opened = [&](ExprId id) {
-    if (const auto at = done.find(id); at != done.end()) return at->second;
+  const std::function<ExprId(ExprId)> ofRow = [&](ExprId id) -> ExprId {
     const Expr e = pool[id];
     const auto from = e.op == Op::Load ? stored.find(e.buffer()) : stored.end();
-    ExprId out = id;
-    if (from == stored.end()) {
-      out = rebuilt(id, opened);
-    } else {
-      const Store& s = *from->second;
-      isOfThisRow = isOfThisRow && s.index == e.operands && pool[s.value].dtype == e.dtype;
-      if (isOfThisRow && !isRowInMemory(program_, s)) {
-        out = opened(s.value);
-      } else if (const ExprId kept = unrounded(pool, s.value); isOfThisRow && kept != s.value) {
-        out = pool.cast(pool.load(s.buffer, s.index, pool[kept].dtype), e.dtype);
-      }
-    }
-    done.emplace(id, out);
-    return out;
+    if (from == stored.end()) return {};
+    const Store& s = *from->second;
+    isOfThisRow = isOfThisRow && s.index == e.operands && pool[s.value].dtype == e.dtype;
+    if (!isOfThisRow) return id;
+    if (!isRowInMemory(program_, s)) return loops::changed(pool, s.value, done, ofRow);
+    const ExprId kept = unrounded(pool, s.value);
+    return kept == s.value ? id : pool.cast(pool.load(s.buffer, s.index, pool[kept].dtype), e.dtype);
   };
-  value = opened(value);
+  value = loops::changed(pool, value, done, ofRow);
   for (const Store& s : plan.nest.stores) {
     if (!isRowInMemory(program_, s)) continue;
-    const ExprId made = opened(unrounded(pool, s.value));
+    const ExprId made = loops::changed(pool, unrounded(pool, s.value), done, ofRow);
     const Expr& e = pool[made];
     const bool isAtHand = e.op == Op::Load || (e.op == Op::Cast && pool[e.operands[0]].op == Op::Load);
     if (!isAtHand) elements.emplace(made, pool.load(s.buffer, s.index, e.dtype));
   }
-  done.clear();
-  const std::function<ExprId(ExprId)> read = [&](ExprId id) {
-    if (const auto at = elements.find(id); at != elements.end()) return at->second;
-    if (const auto at = done.find(id); at != done.end()) return at->second;
-    const ExprId out = rebuilt(id, read);
-    done.emplace(id, out);
-    return out;
-  };
-  value = read(value);
+  done = std::move(elements);  // each of them becomes its load
+  value = loops::changed(pool, value, done, [](ExprId) { return ExprId(); });
   for (const ExprId id : loops::reachable(pool, {value}))
     isOfThisRow = isOfThisRow && (pool[id].op != Op::Reduce || plan.rowReduces.contains(id));
   return isOfThisRow ? std::optional(value) : std::nullopt;
@@ -178,10 +161,9 @@ bool CudaPlanner::sharesLoads(const CudaPlan& plan) {
     for (const ExprId id : order) {
       const Expr& e = program_.expressions[id];
       if (e.op != Op::Load || !accesses_.of(id).depends(row) || !accesses_.of(id).depends(plan.index)) continue;
-      const bool isOwn = std::any_of(plan.nest.stores.begin(), plan.nest.stores.end(),
-                                     [&](const Store& stored) { return stored.buffer == e.buffer(); });
       bytes += static_cast<int64_t>(dtypeSize(e.dtype));
-      if (isOwn || seen.contains(id)) shared += static_cast<int64_t>(dtypeSize(e.dtype));
+      if (isStoredByRow(program_, plan, e.buffer()) || seen.contains(id))
+        shared += static_cast<int64_t>(dtypeSize(e.dtype));
     }
   }
   return shared > 0 && 2 * shared >= bytes;
@@ -204,7 +186,7 @@ std::optional<CudaPlan> CudaPlanner::planWithColumnSums(const Nest& rows, const 
   if (plans.size() != 1) return {};
   CudaPlan& p = plans.front();
   if (p.kind != CudaPlan::Kind::Rows || p.cluster > 1 || p.rows.size() != 1 || p.rowReduces.empty()) return {};
-  const CudaRow& row = p.rows.begin()->second;
+  CudaRow& row = p.rows.begin()->second;
   if (!row.isInRegisters) return {};
   for (const Nest* const c : columns)
     for (const Store& s : c->stores)
@@ -216,13 +198,12 @@ std::optional<CudaPlan> CudaPlanner::planWithColumnSums(const Nest& rows, const 
   // The fewest threads whose registers hold a row: the more rows are on their way at a time. Of two widths of accesses
   // the one that leaves fewer threads without elements.
   const auto kept = [&] { return row.chunks * row.vector * keptBytesOf(p); };
-  CudaRow& shape = p.rows.begin()->second;
   const int widest = row.vector, narrowest = std::min(widest, kLeastVector);
   for (p.team = kWarp; p.team <= kMostTeam; p.team *= 2) {
     int64_t least = 0;
     int best = 0;
     for (int vector = widest; vector >= narrowest; vector /= 2) {
-      shape.vector = vector;
+      row.vector = vector;
       setChunks(p);
       const int64_t elements = row.chunks * vector;
       if (kept() > kMostBytes || !row.isInRegisters || (best != 0 && elements >= least)) continue;
@@ -230,7 +211,7 @@ std::optional<CudaPlan> CudaPlanner::planWithColumnSums(const Nest& rows, const 
       least = elements;
     }
     if (best == 0 && p.team < kMostTeam) continue;
-    shape.vector = best == 0 ? widest : best;
+    row.vector = best == 0 ? widest : best;
     break;
   }
   p.perBlock = std::max(1, kFewThreads / p.team);
@@ -270,11 +251,6 @@ void CudaPrinter::keepStored(const Store& s) {
   if (own == storedRows_.end() || s.ranges.empty()) return;
   line(own->second.array + slot(pass_) + " = " + bareText(value(unrounded(program_.expressions, s.value))) + ";");
   filled_.insert(own->second.load);
-}
-
-bool CudaPrinter::isStoredByRow(BufferId buffer) const {
-  return std::any_of(plan_->nest.stores.begin(), plan_->nest.stores.end(),
-                     [&](const Store& s) { return s.buffer == buffer && isRowInMemory(program_, s); });
 }
 
 /// Fills the arrays that are kept of these loads.
@@ -351,7 +327,7 @@ std::vector<std::string> CudaPrinter::openIterationsOfBlock() {
   // What the row stores and its columns add up.
   for (const CudaColumnSum& s : plan.sums)
     for (const ExprId id : loops::reachable(program_.expressions, {s.value}))
-      if (const Expr& e = program_.expressions[id]; e.op == Op::Load && isStoredByRow(e.buffer())) {
+      if (const Expr& e = program_.expressions[id]; e.op == Op::Load && isStoredByRow(program_, plan, e.buffer())) {
         StoredRow& own = storedRows_[e.buffer()];
         if (own.array.empty()) own = {id, rowArray("own", typeOf(id), "")};
         kept_[id] = own.array;

@@ -97,7 +97,6 @@ class CudaPrinter {
   std::string rowArray(const std::string& stem, DType, const std::string& start);
   std::string firstOf(const std::string& rowArray) const;
   void keepStored(const loops::Store&);
-  bool isStoredByRow(BufferId) const;
   void fillRows(const std::vector<ExprId>& loads);
   std::vector<std::string> openIterationsOfBlock();
   void sumColumns(const std::vector<std::string>& names);

@@ -26,7 +26,14 @@ Value expOfModerate(const Floats& f, const Value& x) {
   return f.scaleNormal(f.add(expm1OfSmall(f, e.r), f(1)), e.n);
 }
 
-LogReduced reduceLog(const Floats& f, const Value& x) {
+namespace {
+
+/// x = mantissa * 2^exponent for x > 0, the mantissa from sqrt(1/2) to sqrt(2); both f32.
+struct Parts {
+  Value mantissa, exponent;
+};
+
+Parts partsOf(const Floats& f, const Value& x) {
   IrBuilder& b = f.b;
   const Value isTiny = b.compare("fcmp olt", x, f(1.1754943508222875e-38));
   const Value scaled = b.select(isTiny, f.multiply(x, f(8388608.0)), x);
@@ -34,7 +41,13 @@ LogReduced reduceLog(const Floats& f, const Value& x) {
   const Value offset = b.binary("sub", f.bits(scaled), f.whole(0x3f3504f3));
   const Value e = b.binary("ashr", offset, f.whole(23));
   const Value mantissa = f.fromBits(b.binary("add", b.binary("and", offset, f.whole(0x7fffff)), f.whole(0x3f3504f3)));
-  const Value exponent = f.add(b.convert("sitofp", e, DType::Float32), b.select(isTiny, f(-23), f(0)));
+  return {mantissa, f.add(b.convert("sitofp", e, DType::Float32), b.select(isTiny, f(-23), f(0)))};
+}
+
+}  // namespace
+
+LogReduced reduceLog(const Floats& f, const Value& x) {
+  const auto [mantissa, exponent] = partsOf(f, x);
   const Value m = f.subtract(mantissa, f(1));
   const Value z = f.multiply(m, m);
   const Value p =
@@ -154,12 +167,7 @@ namespace {
 Value log2InDouble(const Floats& f, const Value& x) {
   IrBuilder& b = f.b;
   const auto wide = [&](double v) { return b.number(DType::Float64, v); };
-  const Value isTiny = b.compare("fcmp olt", x, f(1.1754943508222875e-38));
-  const Value scaled = b.select(isTiny, f.multiply(x, f(8388608.0)), x);
-  const Value offset = b.binary("sub", f.bits(scaled), f.whole(0x3f3504f3));
-  const Value e = b.binary("ashr", offset, f.whole(23));
-  const Value mantissa = f.fromBits(b.binary("add", b.binary("and", offset, f.whole(0x7fffff)), f.whole(0x3f3504f3)));
-  const Value exponent = f.add(b.convert("sitofp", e, DType::Float32), b.select(isTiny, f(-23), f(0)));
+  const auto [mantissa, exponent] = partsOf(f, x);
   const Value m = b.convert("fpext", mantissa, DType::Float64);
   // log m = 2 atanh t, |t| <= 0.1716
   const Value t = b.binary("fdiv", b.binary("fsub", m, wide(1)), b.binary("fadd", m, wide(1)));
