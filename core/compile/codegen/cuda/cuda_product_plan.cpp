@@ -9,7 +9,6 @@ namespace graft::codegen {
 
 using loops::Expr;
 using loops::Nest;
-using loops::Op;
 using loops::Store;
 using Role = loops::Buffer::Role;
 
