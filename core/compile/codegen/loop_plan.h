@@ -62,6 +62,8 @@ class LoopPlanner {
   NestPlan plan(const loops::Nest&);
   /// The loops of a store's own ranges; none of them is a vector where the nest's lanes run along another.
   InnerPlan planStore(const loops::Store&, bool vectorOutside);
+  /// A nest for a part of the lanes' range has lanes along a range of its own.
+  void setLanes(RangeId part) { vector_ = part; }
   /// Whether the store copies a row to a local, of which neighbours lie apart for the lanes along the nest's vector.
   bool isTurnedCopy(const loops::Store&, RangeId vector);
   /// Whether lanes along `vector` write every count-th element, and `range` what is between.

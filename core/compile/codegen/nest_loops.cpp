@@ -285,10 +285,12 @@ void NestEmitter::emitParts(const loops::Nest& nest, size_t part) {
     if (isVector) {
       const NestPlan whole = plan_;
       plan_.vector = Loop{{piece}, accesses_.program().range(piece).extent};
+      planner_.setLanes(piece);
       blockStart_ = zero;
       blockEnd_ = b_.integer(DType::Int64, length);
       blockLength_ = length;
       emitParts(restricted, part + 1);
+      planner_.setLanes(parts.range);
       plan_ = whole;
       continue;
     }
