@@ -94,12 +94,11 @@ void CanvasFrame::findInside() {
   const QPointF at = isDown ? QPointF(seen_.center().x(), seen_.top()) : QPointF(seen_.left(), seen_.center().y());
   constexpr double legible = 48;  // of a title in its upper left corner
   const auto& boxes = look_.scene.view.boxes;
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    if (!boxes[i].open) continue;
-    const QRectF r = look_.scene.rect(static_cast<int>(i));
+  look_.scene.openBoxes.near({at, QSizeF()}, [&](int i) {
+    const QRectF r = look_.scene.rect(i);
     const bool isNamed = r.top() + Metrics::header >= seen_.top() && r.left() + legible >= seen_.left();
-    if (r.contains(at) && !isNamed) inside_ << toQt(boxes[i].title);
-  }
+    if (r.contains(at) && !isNamed) inside_ << toQt(boxes[static_cast<size_t>(i)].title);
+  });
 }
 
 std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
@@ -113,12 +112,8 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
     return out;
   }
   if (look_.boxes.anyPattern) return out;  // then colours are the pattern's
-  std::array<bool, boxKindCount> has{};
-  for (const Box& box : look_.scene.view.boxes)
-    if (!box.open) has[static_cast<size_t>(box.kind)] = true;
-  for (size_t k = 0; k < has.size(); ++k)
-    if (const auto kind = static_cast<BoxKind>(k); has[k] && !nameOf(kind).isEmpty())
-      out.emplace_back(nameOf(kind), look_.palette.border(kind));
+  for (const BoxKind kind : look_.scene.kinds)
+    if (!nameOf(kind).isEmpty()) out.emplace_back(nameOf(kind), look_.palette.border(kind));
   return out;
 }
 

@@ -16,19 +16,36 @@ void ScenePainter::run() {
   const bool smooth = look_.scale > 0.22 || scene_.paths.size() < few;
   p_.setRenderHint(QPainter::Antialiasing, smooth);
   p_.setRenderHint(QPainter::TextAntialiasing);
-  const auto& boxes = scene_.view.boxes;
-  for (size_t i = 0; i < boxes.size(); ++i)
-    if (boxes[i].open && visible(i)) container(i);
+  const std::vector<size_t> open = seen(scene_.openBoxes), closed = seen(scene_.closedBoxes);
+  containers(open);
   edges(smooth);
   const bool hasUsualText = readable(M::detailSize);
   if (hasUsualText)
-    for (size_t i = 0; i < boxes.size(); ++i)
-      if (boxes[i].open && visible(i)) containerTitle(i);
+    for (const size_t i : open) containerTitle(i);
   if (look_.scale > LabelPlaces::edgeLabels) labels();
   p_.setRenderHint(QPainter::Antialiasing, smooth);
-  for (size_t i = 0; i < boxes.size(); ++i)
-    if (!boxes[i].open && visible(i)) box(i, hasUsualText);
+  for (const size_t i : closed) box(i, hasUsualText);
   if (!hasUsualText) smallTexts();
+}
+
+std::vector<size_t> ScenePainter::seen(const RectRuns& boxes, double margin) const {
+  std::vector<size_t> seen;
+  boxes.near(area_.adjusted(-margin, -margin, margin, margin), [&](int box) {
+    if (const auto i = static_cast<size_t>(box); visible(i, margin)) seen.push_back(i);
+  });
+  return seen;
+}
+
+/// Outer ones come first. What is inside of one as a whole sees nothing of those around it.
+void ScenePainter::containers(const std::vector<size_t>& open) {
+  constexpr double corner = 10;
+  size_t first = 0;
+  for (size_t k = 0; k < open.size(); ++k)
+    if (toQt(scene_.layout.boxes[open[k]]).adjusted(corner, corner, -corner, -corner).contains(area_)) first = k + 1;
+  const double pixel = 1 / look_.scale;
+  if (first > 0)
+    p_.fillRect(area_.adjusted(-pixel, -pixel, pixel, pixel), toQt(pal_.container(scene_.depth[open[first - 1]])));
+  for (size_t k = first; k < open.size(); ++k) container(open[k]);
 }
 
 void ScenePainter::container(size_t i) {
@@ -54,24 +71,27 @@ void ScenePainter::edges(bool smooth) {
   p_.setPen(plain);
   constexpr size_t many = 5000;
   const bool tiny = look_.scale < 0.10 && scene_.paths.size() > many;
-  for (size_t e = 0; e < scene_.paths.size(); ++e) {
+  for (size_t i = 0; i < look_.selected.size(); ++i) {  // all of them: a way that they share may be in view
+    if (!look_.selected[i]) continue;
+    for (const int e : scene_.inEdges[i]) special.push_back({e, true});
+    for (const int e : scene_.outEdges[i])
+      if (!look_.selected[static_cast<size_t>(scene_.view.edges[static_cast<size_t>(e)].to)])
+        special.push_back({e, false});
+  }
+  std::sort(special.begin(), special.end());
+  std::vector<size_t> near;
+  scene_.edgesNear.near(area_, [&](int edge) {
+    if (const auto e = static_cast<size_t>(edge); scene_.pathBounds[e].intersects(area_)) near.push_back(e);
+  });
+  for (const size_t e : near) {
     const VisibleEdge& edge = scene_.view.edges[e];
-    const bool isLit = look_.selected[static_cast<size_t>(edge.to)] || look_.selected[static_cast<size_t>(edge.from)];
-    if (!isLit && !scene_.pathBounds[e].intersects(area_)) continue;
-    if (look_.selected[static_cast<size_t>(edge.to)])
-      special.push_back({static_cast<int>(e), true});
-    else if (look_.selected[static_cast<size_t>(edge.from)])
-      special.push_back({static_cast<int>(e), false});
-    else if (smooth)
-      drawEdge(e, normal);
-    else
-      polyline(e, tiny);
+    if (look_.selected[static_cast<size_t>(edge.to)] || look_.selected[static_cast<size_t>(edge.from)]) continue;
+    smooth ? drawEdge(e, normal) : polyline(e, tiny);
   }
   if (smooth) {
     p_.setPen(Qt::NoPen);
     p_.setBrush(normal);
-    for (size_t e = 0; e < scene_.paths.size(); ++e)
-      if (scene_.pathBounds[e].intersects(area_)) arrow(e);
+    for (const size_t e : near) arrow(e);
   }
   for (auto [e, isInput] : special) {
     const QColor color = toQt(isInput ? pal_.inputLit : pal_.outputLit);
@@ -228,6 +248,8 @@ QFont drawingFont(double pixels, int weight) {
   font.setPixelSize(std::max(1, static_cast<int>(std::lround(pixels))));
   font.setWeight(static_cast<QFont::Weight>(weight));
   font.setHintingPreference(QFont::PreferNoHinting);  // widths stay the same at every zoom
+  // Names and figures need no ligatures; scripts that do are shaped all the same.
+  font.setStyleStrategy(QFont::PreferNoShaping);
   return font;
 }
 

@@ -2,6 +2,7 @@
 
 #include <QPolygonF>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -100,6 +101,32 @@ QPainterPath pathOf(const std::vector<Point>& q, size_t from) {
 
 QPainterPath Scene::wholePath(int edge) const { return pathOf(layout.edges[static_cast<size_t>(edge)].points, 0); }
 
+namespace {
+
+/// Long edges come last: among short ones, a long one would make a run as large as the drawing.
+void indexForPainting(Scene& scene) {
+  constexpr double far = 1500;
+  std::array<bool, boxKindCount> has{};
+  for (size_t i = 0; i < scene.view.boxes.size(); ++i) {
+    const Box& box = scene.view.boxes[i];
+    (box.open ? scene.openBoxes : scene.closedBoxes).add(static_cast<int>(i), scene.rect(static_cast<int>(i)));
+    if (!box.open) has[static_cast<size_t>(box.kind)] = true;
+  }
+  for (size_t k = 0; k < has.size(); ++k)
+    if (has[k]) scene.kinds.push_back(static_cast<BoxKind>(k));
+  for (const bool isFar : {false, true})
+    for (size_t e = 0; e < scene.pathBounds.size(); ++e)
+      if (const QRectF& r = scene.pathBounds[e]; (r.width() + r.height() > far) == isFar)
+        scene.edgesNear.add(static_cast<int>(e), r);
+  constexpr double labelWidth = 100;
+  for (size_t i = 0; i < scene.layout.labels.size(); ++i) {
+    const Point at = scene.layout.labels[i].at;
+    scene.labelsNear.add(static_cast<int>(i), {at.x, at.y, labelWidth, 0});
+  }
+}
+
+}  // namespace
+
 SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
   VisibleGraph view = makeVisibleGraph(*graph, options);
   return makeScene(std::move(graph), options, std::move(view), cancel);
@@ -160,6 +187,7 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
     scene->paths.push_back(std::move(path));
     scene->pathFrom.push_back(from);
   }
+  indexForPainting(*scene);
   return scene;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "views/canvas/box_index.h"
+#include "views/canvas/rect_runs.h"
 #include "views/layout/layout.h"
 #include "views/layout/palette.h"
 #include "views/widgets/qt_color.h"
@@ -37,6 +38,8 @@ struct Scene {
   std::vector<std::vector<int>> inEdges, outEdges;  ///< by box
   QHash<QString, int> boxOfKey;                     ///< of visible boxes
   BoxIndex index;
+  RectRuns openBoxes, closedBoxes, edgesNear, labelsNear;  ///< of what is painted: boxes, edges, labels of the layout
+  std::vector<BoxKind> kinds;                              ///< of boxes that hold no others, each once, in order
 
   /// The box that shows `key`, or the one that holds it; -1 where there is none.
   int boxOf(const QString& key) const;

@@ -37,10 +37,8 @@ void ScenePainter::smallTexts() {
   p_.save();
   const QTransform place = p_.transform();
   p_.resetTransform();
-  const auto& boxes = scene_.view.boxes;
   const double overhang = 60 / look_.scale;  // badges stand out of small boxes
-  for (size_t i = 0; i < boxes.size(); ++i)
-    if (!boxes[i].open && visible(i, overhang)) smallBox(i, place.mapRect(toQt(scene_.layout.boxes[i])));
+  for (const size_t i : seen(scene_.closedBoxes, overhang)) smallBox(i, place.mapRect(toQt(scene_.layout.boxes[i])));
   placedLabels(place);
   p_.restore();
 }
@@ -162,9 +160,10 @@ void ScenePainter::labels() {
   p_.setPen(toQt(look_.boxes.anyChange ? quietly(pal_.dim, pal_.background) : pal_.dim));
   int depth = -1;  // that `behind` is of; -1: of no container
   QColor behind = toQt(pal_.background);
-  for (size_t i = 0; i < scene_.layout.labels.size(); ++i) {
+  scene_.labelsNear.near(area_, [&](int index) {
+    const auto i = static_cast<size_t>(index);
     const EdgeLabel& label = scene_.layout.labels[i];
-    if (!area_.contains(label.at.x, label.at.y) && !area_.contains(label.at.x + 100, label.at.y)) continue;
+    if (!area_.contains(label.at.x, label.at.y) && !area_.contains(label.at.x + 100, label.at.y)) return;
     const QString text = toQt(label.text);
     const QPointF at = place.map(QPointF(label.at.x, label.at.y)) + look_.places.labelShift(i);
     const VisibleEdge& edge = scene_.view.edges[static_cast<size_t>(label.edge)];
@@ -175,7 +174,7 @@ void ScenePainter::labels() {
     }
     p_.fillRect(QRectF(at.x() - 1, at.y() - 0.8 * high, words.width(text) + 2, high).toAlignedRect(), behind);
     p_.drawText(at, text);
-  }
+  });
   p_.restore();
 }
 

@@ -46,7 +46,11 @@ class ScenePainter {
     Qt::PenStyle style = Qt::SolidLine;
   };
 
+  /// Those of the boxes that are in the area or so near to it, in order.
+  std::vector<size_t> seen(const RectRuns& boxes, double margin = 12) const;
+
   // Shapes
+  void containers(const std::vector<size_t>& open);
   void container(size_t i);
   void edges(bool smooth);
   void drawEdge(size_t edge, const QColor& color);
