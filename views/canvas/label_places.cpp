@@ -28,8 +28,13 @@ class Placer {
 
   void run() {
     const auto& boxes = scene_.view.boxes;
-    for (size_t i = 0; i < boxes.size(); ++i)  // outer ones first
-      if (boxes[i].open) ofContainer(static_cast<int>(i));
+    std::vector<int> open;
+    for (size_t i = 0; i < boxes.size(); ++i)
+      if (boxes[i].open) open.push_back(static_cast<int>(i));
+    std::stable_sort(open.begin(), open.end(), [&](int a, int b) {  // outer ones first
+      return scene_.depth[static_cast<size_t>(a)] < scene_.depth[static_cast<size_t>(b)];
+    });
+    for (const int box : open) ofContainer(box);
     for (size_t i = 0; i < boxes.size(); ++i)
       if (!boxes[i].open && boxes[i].repeat > 1) countOf(static_cast<int>(i));
     landmarks();
@@ -37,11 +42,14 @@ class Placer {
 
  private:
   /// Where a label may stand. One that is strict stays off the frames of other modules, too, and in the module around
-  /// its own.
+  /// its own. One on a map may cover boxes of its own module that have no words.
   struct Candidate {
     QPointF at;
     bool isStrict = false;
+    bool isOnMap = false;
   };
+
+  bool isClosed(int box) const { return !scene_.view.boxes[static_cast<size_t>(box)].open; }
 
   QRectF shown(int box) const {
     const QRectF r = scene_.rect(box);
@@ -66,15 +74,17 @@ class Placer {
     return around < 0 ? QRectF({}, scene_.bounds().size() * scale_).contains(r) : shown(around).contains(r);
   }
 
-  bool isFree(const QRectF& r, int own, bool isStrict) const {
+  bool isFree(const QRectF& r, int own, const Candidate& c) const {
     constexpr double words = 6;
+    if (r.left() < 0 || r.right() > scene_.bounds().width() * scale_) return false;
     const QRectF around(r.left() / scale_, (r.top() - words) / scale_, r.width() / scale_,
                         (r.height() + 2 * words) / scale_);
-    if (isStrict && !isInReach(r, own)) return false;
+    if (c.isStrict && !isInReach(r, own)) return false;
     const bool hits = scene_.index.any(scene_.layout.boxes, around, [&](int box) {
-      if (box == own) return false;
-      if (!scene_.view.boxes[static_cast<size_t>(box)].open) return withWords(shown(box)).intersects(r);
-      return isStrict && shown(box).intersects(r) && !isAround(box, own);
+      if (box == own || (c.isOnMap && isAround(own, box) && !(isClosed(box) && hasWords(scene_, box, scale_))))
+        return false;
+      if (isClosed(box)) return withWords(shown(box)).intersects(r);
+      return c.isStrict && shown(box).intersects(r) && !isAround(box, own);
     });
     return !hits && taken_.isFree({r.x(), r.y(), r.width(), r.height()});
   }
@@ -82,7 +92,7 @@ class Placer {
   template <size_t N>
   std::optional<QRectF> firstFree(const std::array<Candidate, N>& candidates, QSizeF size, int own) const {
     for (const Candidate& c : candidates)
-      if (const QRectF r(c.at, size); isFree(r, own, c.isStrict)) return r;
+      if (const QRectF r(c.at, size); isFree(r, own, c)) return r;
     return std::nullopt;
   }
 
@@ -91,8 +101,24 @@ class Placer {
     labels_.push_back({kind, box, at, text});
   }
 
+  /// Of a name that is cut, what tells it from its neighbours' must not be missing.
+  static QString withNumber(const QString& whole, const QString& fitted) {
+    const auto isDigit = [](QChar c) { return c.isDigit(); };
+    if (fitted == whole) return fitted;
+    const auto kept = fitted.size() - (fitted.endsWith(QChar(0x2026)) ? 1 : 0);
+    return std::any_of(whole.begin() + kept, whole.end(), isDigit) ? QString() : fitted;
+  }
+
+  /// Of "layer.12", "12".
+  static QString numberOf(const QString& title) {
+    const QString last = title.section(QLatin1Char('.'), -1);
+    const bool isNumber = std::all_of(last.begin(), last.end(), [](QChar c) { return c.isDigit(); });
+    return isNumber && last.size() < title.size() ? last : QString();
+  }
+
   void ofContainer(int box) {
-    constexpr double lowest = 12, gap = 4, wide = 64;
+    constexpr double lowest = 12, gap = 4, wide = 64, mostOnMap = 0.16;
+    constexpr size_t many = 12;
     const Box& b = scene_.view.boxes[static_cast<size_t>(box)];
     const QRectF r = shown(box);
     if (r.height() < lowest) return;
@@ -102,22 +128,31 @@ class Placer {
     const QString count = b.repeat > 1 ? QStringLiteral("×%1").arg(b.repeat) : QString();
     const double counted = count.isEmpty() ? 0 : names_.width(count) + 8;
     // The name of a narrow one, and the count behind it, may stand out of it where nothing else is.
-    const double room = std::max(r.width() - 2 * gap - counted - 2, std::min(wide, 2 * r.height()));
-    const QString text = names_.fitted(toQt(b.title), room);
+    const QString number = numberOf(toQt(b.title));
+    const auto& around = b.parent < 0 ? scene_.view.roots : scene_.view.boxes[static_cast<size_t>(b.parent)].children;
+    const bool isOneOfMany = !number.isEmpty() && around.size() > many;
+    const double room = std::max(r.width() - 2 * gap - counted - 2, isOneOfMany ? 0.0 : std::min(wide, 2 * r.height()));
+    const QString text = withNumber(toQt(b.title), names_.fitted(toQt(b.title), room));
     double end = r.left() + gap;
-    if (!text.isEmpty()) {
-      const double width = names_.width(text) + 4, left = r.left() + gap, right = r.right() - gap - width;
-      const std::array<Candidate, 7> candidates{{{{left, onBorder}},
+    for (const QString& word : {text, number}) {  // of one that is too narrow, the number alone
+      if (word.isEmpty()) continue;
+      const double width = names_.width(word) + 4, left = r.left() + gap, right = r.right() - gap - width;
+      const bool isOnMap = width * line <= mostOnMap * r.width() * r.height();
+      const std::array<Candidate, 8> candidates{{{{left, onBorder}},
                                                  {{left, r.top() + 1}, true},
                                                  {{std::max(left, right - counted), onBorder}},
                                                  {{std::max(left, right - counted), r.top() + 1}, true},
+                                                 {{left, r.top() + 1}, true, isOnMap},
                                                  {{left, r.top() - line}, true},
                                                  {{r.right() + 2, r.top()}, true},
                                                  {{r.left() - 2 - width, r.top()}, true}}};
-      if (const auto at = firstFree(candidates, {width, line}, box)) {
-        add(Kind::Name, box, *at, text);
-        end = at->right() + 2;
-      }
+      const std::array<Candidate, 3> inside{{candidates[1], candidates[4], candidates[0]}};
+      const auto at =
+          word == number ? firstFree(inside, {width, line}, box) : firstFree(candidates, {width, line}, box);
+      if (!at) continue;
+      add(Kind::Name, box, *at, word);
+      end = at->right() + 2;
+      break;
     }
     if (count.isEmpty()) return;
     const double high = names_.font().pixelSize() + 3, drop = (line - high) / 2;
@@ -154,11 +189,11 @@ class Placer {
     if (width <= r.width()) addInside();
   }
 
-  bool hasWords(int box, const QRectF& r) const {
-    const SmallText& words = SmallText::ofSize(SmallText::pixelsAt(M::titleSize, scale_), QFont::Medium);
-    if (r.height() < SmallMetrics::lowest) return false;
-    const double room = r.width() - 2 * SmallMetrics::padding(r.width());
-    return !words.fitted(toQt(scene_.view.boxes[static_cast<size_t>(box)].title), room).isEmpty();
+  /// "bmm_14" says no more than "bmm" where modules have names.
+  static bool tellsMoreThanTitle(const Box& b) {
+    if (b.name.size() <= b.title.size()) return false;
+    if (b.parent < 0 || b.name.compare(0, b.title.size(), b.title) != 0) return true;
+    return b.name.find_first_not_of("_0123456789", b.title.size()) != std::string::npos;
   }
 
   /// What tells most of where one is.
@@ -195,7 +230,7 @@ class Placer {
       if (boxes[i].open) continue;
       ++closed;
       ++howMany[boxes[i].title];
-      if (!hasWords(static_cast<int>(i), shown(static_cast<int>(i)))) wordless.push_back(static_cast<int>(i));
+      if (!hasWords(scene_, static_cast<int>(i), scale_)) wordless.push_back(static_cast<int>(i));
     }
     if (static_cast<double>(wordless.size()) < (1 - mostWithWords) * static_cast<double>(closed)) return;
     std::map<std::pair<int, int>, std::vector<int>> cells;  // by row and column
@@ -213,7 +248,7 @@ class Placer {
     const double line = names_.font().pixelSize() + 3;
     const auto place = [&](int box, bool isFirst) {
       const Box& b = boxes[static_cast<size_t>(box)];
-      const QString text = toQt(b.name.size() > b.title.size() && b.name.size() <= longest ? b.name : b.title);
+      const QString text = toQt(tellsMoreThanTitle(b) && b.name.size() <= longest ? b.name : b.title);
       const QRectF r = shown(box);
       const QSizeF size(names_.width(text) + 4, line);
       const double middle = r.center().y() - line / 2;
@@ -260,6 +295,14 @@ bool hasTwoLines(bool hasDetail, double height, double scale) {
 double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
   constexpr double ofTwo = 0.31;  // of the height
   return hasTwoLines(hasDetail, r.height(), scale) ? r.top() + r.height() * ofTwo : r.center().y();
+}
+
+bool hasWords(const Scene& scene, int box, double scale) {
+  const SmallText& words = SmallText::ofSize(SmallText::pixelsAt(M::titleSize, scale), QFont::Medium);
+  const QSizeF size = scene.rect(box).size() * scale;
+  if (size.height() < SmallMetrics::lowest) return false;
+  const double room = size.width() - 2 * SmallMetrics::padding(size.width());
+  return !words.fitted(toQt(scene.view.boxes[static_cast<size_t>(box)].title), room).isEmpty();
 }
 
 LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {

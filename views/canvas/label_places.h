@@ -28,6 +28,9 @@ struct PlacedLabel {
 bool hasTwoLines(bool hasDetail, double height, double scale);
 double middleOfFirstLine(bool hasDetail, const QRectF& shown, double scale);
 
+/// Whether a box that holds no others has room for a word at this scale.
+bool hasWords(const Scene& scene, int box, double scale);
+
 class LabelPlaces {
  public:
   /// Labels of edges show at larger scales than that.

@@ -433,16 +433,18 @@ Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& opt
   // Of its size: there, all boxes have words. One row in a high pane looks lost, however short it is.
   const double shown = options.flow == Flow::Down ? 0.3 : 0.9;
   constexpr double better = 1.1, betterForWords = 1.03, betterByTail = 1.05;
-  constexpr size_t most = 1000;  // boxes: more than one try of more would be felt
+  constexpr size_t most = 12000;  // boxes in all tries: more would be felt
   static constexpr std::array<Wrapping, 5> others{{{1, 2}, {2.0 / 3, 3.5}, {8.0 / 3, 3.5}, {0.4, 2.5}, {0.3, 3.5}}};
   // They break more of what is straight.
   static constexpr std::array<Wrapping, 4> forWords{{{2.0 / 3, 2, 2}, {0.3, 2, 2}, {2, 1.5}, {1, 1.5}}};
   Result<Layout> best = Nested(graph, options, {}, cancel).run();
-  if (!options.columns || graph.boxes.size() > most || !best) return best;
+  if (!options.columns || !best) return best;
+  size_t laidOut = graph.boxes.size();
   double scale = scaleAtFit(*best);
   Wrapping chosen;
   const auto attempt = [&](const Wrapping& other, double factor, double enough) -> Status {
-    if (scale >= enough) return done();
+    if (scale >= enough || laidOut + graph.boxes.size() > most) return done();
+    laidOut += graph.boxes.size();
     Result<Layout> tried = Nested(graph, options, other, cancel).run();
     if (!tried) return tried.error();
     if (scaleAtFit(*tried) < factor * scale) return done();

@@ -10,6 +10,7 @@
 #include <QTest>
 #include <cstdio>
 
+#include "tests/views/support/named_boxes.h"
 #include "views/canvas/canvas.h"
 #include "views/canvas/hover_card.h"
 #include "views/document/graph_decode.h"
@@ -72,6 +73,10 @@ int main(int argc, char** argv) {
       }
       canvas.fit();
       canvas.grab().save(stem + QStringLiteral("_fit.png"));
+      const test::NamedBoxes named = test::namedBoxes(*canvas.scene(), test::scaleOfFit(*canvas.scene()));
+      std::printf("%s, depth %s: words in %.0f %% of the boxes at fit, %.0f %% named\n",
+                  qPrintable(QFileInfo(path).completeBaseName()), qPrintable(level), 100 * named.words,
+                  100 * named.named);
     }
   }
 }
