@@ -64,8 +64,14 @@ class PlacedLevel {
     this.placeY();
     this.attach();
     this.route();
-    if (shape) this.breakIntoColumns(shape);
+    if (plan.turn) this.mirror();
+    else if (shape) this.breakIntoColumns(shape);
   }
+
+  isBack(item) { return this.plan.turn > 0 && this.layer[item] >= this.plan.turn; }
+
+  /** Between what runs there and what runs back: no neighbours then. */
+  goesOverTheTurn(segment) { return !this.isBack(segment.from) && this.isBack(segment.to); }
 
   /** Where an open container lets the value through, from its middle; null of a closed one. */
   portOffset(item, value, goesIn) {
@@ -122,9 +128,21 @@ class PlacedLevel {
     return (this.w[a] + this.w[b]) / 2 + (this.kind[a] !== BOX || this.kind[b] !== BOX ? 14 : 28);
   }
 
+  /** What runs there and what runs back have a spine each: the thread of the second; 0: there is none. */
+  secondSpine() {
+    const {threads, turn} = this.plan;
+    return turn ? Math.max(0, threads.findIndex((thread) => this.isBack(thread[0]) !== this.isBack(threads[0][0]))) : 0;
+  }
+
   /** The spine's items and their x: on one line. */
   placeSpine() {
-    const at = new Map(), spine = this.plan.threads[0] || [];
+    const at = new Map(), second = this.secondSpine();
+    this.placeOnLine(this.plan.threads[0] || [], at);
+    if (second) this.placeOnLine(this.plan.threads[second], at);
+    return at;
+  }
+
+  placeOnLine(spine, at) {
     const shifts = spine.map((item, i) => {
       const s = i + 1 < spine.length && this.down[item].find((other) => other.to === spine[i + 1]);
       const aside = s ? s.fromOffset - this.anchor[item] : 0;
@@ -136,7 +154,6 @@ class PlacedLevel {
       at.set(item, line - this.anchor[item]);
       if (mayShift) line += shifts[i];
     });
-    return at;
   }
 
   placeX() {
@@ -160,11 +177,13 @@ class PlacedLevel {
           let sum = 0, weight = 0;
           if (isDown || both)
             for (const s of this.up[item]) {
+              if (this.goesOverTheTurn(s)) continue;
               sum += s.weight * (this.x[s.from] + s.fromOffset - s.toOffset);
               weight += s.weight;
             }
           if (!isDown || both)
             for (const s of this.down[item]) {
+              if (this.goesOverTheTurn(s)) continue;
               sum += s.weight * (this.x[s.to] + s.toOffset - s.fromOffset);
               weight += s.weight;
             }
@@ -177,10 +196,15 @@ class PlacedLevel {
         layer.forEach((item, k) => { this.x[item] = wishes[k]; });
       }
     }
+    const second = this.secondSpine();
     for (let round = 0; round < 2; ++round) {
-      this.plan.threads.slice(1).forEach((thread) => this.straighten(thread));
-      for (const {far, chain} of this.edges)
-        if (!far && chain.length > 2) this.straighten(chain.slice(1, -1).filter((item) => this.kind[item] === DUMMY));
+      this.plan.threads.forEach((thread, t) => { if (t && t !== second) this.straighten(thread); });
+      for (const {far, chain} of this.edges) {
+        if (far || chain.length < 3) continue;
+        const dummies = chain.slice(1, -1).filter((item) => this.kind[item] === DUMMY);
+        this.straighten(dummies.filter((item) => !this.isBack(item)));
+        this.straighten(dummies.filter((item) => this.isBack(item)));
+      }
     }
     let left = Infinity, right = -Infinity;
     for (let i = 0; i < n; ++i) {
@@ -227,7 +251,7 @@ class PlacedLevel {
     for (const edge of this.edges) {
       const first = edge.chain[edge.reversed ? edge.chain.length - 1 : 0];
       if (edge.far || this.kind[first] !== BOX || this.inner[first]) continue;
-      longest[this.layer[first]] = Math.max(longest[this.layer[first]], this.labelLength(edge.value));
+      longest[this.layer[first]] = Math.max(longest[this.layer[first]], this.labelLength(edge.value, this.plan.items[first][1]));
     }
     this.top = new Float64Array(layers.length);
     this.bottom = new Float64Array(layers.length);
@@ -307,6 +331,61 @@ class PlacedLevel {
       stops.push([lowerX, this.top[this.layer[last]]], [lowerX, this.y[last]]);
       edge.stops = stops;
     }
+  }
+
+  /**
+   * What runs back, as the backward pass of a training step does, stands beside what runs there, turned by half a circle:
+   * views/layout/layered_mirror.cpp.
+   */
+  mirror() {
+    const gutter = 48, way = 10, deepest = 40, n = this.kind.length;
+    const first = this.plan.turn, {top, bottom} = this;
+    let there = 0, left = Infinity, right = -Infinity;
+    for (let i = 0; i < n; ++i) {
+      const from = this.x[i] - this.w[i] / 2, to = this.x[i] + this.w[i] / 2;
+      if (!this.isBack(i)) {
+        there = Math.max(there, to);
+        continue;
+      }
+      left = Math.min(left, from);
+      right = Math.max(right, to);
+    }
+    const keyOf = (item, value) => `${item} ${value}`, over = new Map();
+    for (const {far, chain, value, upper} of this.edges)
+      for (let i = 0; !far && i + 1 < chain.length; ++i) {
+        const key = keyOf(chain[i], value);
+        if (!this.isBack(chain[i]) && this.isBack(chain[i + 1]) && !over.has(key))
+          over.set(key, this.x[chain[i]] + (i > 0 ? 0 : upper));
+      }
+    const begin = top[first], backHeight = bottom[bottom.length - 1] - begin;
+    const thereHeight = bottom[first - 1] + this.longest[first - 1];
+    const foot = Math.max(thereHeight, backHeight), down = foot - thereHeight, across = there + gutter + right;
+    const placed = (item, [x, y]) => (this.isBack(item) ? [across - x, foot + begin - y] : [x, y + down]);
+    // The turns lie one inside the other.
+    const turnOf = new Map();
+    for (const [key] of [...over].sort((a, b) => b[1] - a[1])) turnOf.set(key, foot + way * turnOf.size);
+    for (const edge of this.edges) {
+      const {chain} = edge;
+      if (edge.far) {
+        const end = edge.reversed ? chain[0] : chain[chain.length - 1];
+        edge.stops = edge.stops.map((stop) => placed(end, stop));
+        continue;
+      }
+      const stops = [];
+      chain.forEach((item, i) => {
+        for (const stop of edge.stops.slice(2 * i, 2 * i + 2)) stops.push(placed(item, stop));
+        if (i + 1 === chain.length || this.isBack(item) || !this.isBack(chain[i + 1])) return;
+        const y = turnOf.get(keyOf(item, edge.value));
+        stops.push([stops[stops.length - 1][0], y], [placed(chain[i + 1], edge.stops[2 * i + 2])[0], y]);
+      });
+      edge.stops = stops;
+    }
+    for (let i = 0; i < n; ++i) {
+      if (this.isBack(i)) [this.x[i], this.y[i]] = placed(i, [this.x[i], this.y[i] + this.h[i]]);
+      else this.y[i] += down;
+    }
+    this.width = across - left;
+    this.height = foot + way * turnOf.size + deepest;
   }
 
   /** What is much taller than wide goes on in another column. */
@@ -396,12 +475,24 @@ class PlacedLevel {
   }
 }
 
+/** By box, whether it is on the way back: it runs up, or to the left. */
+function turnedBoxes(graph) {
+  const turned = graph.boxes.map(() => false), root = graph.levels.find((plan) => plan.box < 0);
+  if (!root.turn) return turned;
+  root.layers.slice(root.turn).flat().forEach((item) => {
+    const [kind, what] = root.items[item];
+    if (kind === BOX) turned[what] = true;
+  });
+  graph.boxes.forEach((box, i) => { if (box.parent >= 0) turned[i] = turned[box.parent]; });
+  return turned;
+}
+
 /**
- * All boxes of a graph: x, y, w, h by box, NaN where one is not shown; `ways`: edges as stops. A drawing that runs to the
+ * All boxes of a graph: x, y, w, h by box, null where one is not shown; `ways`: edges as stops. A drawing that runs to the
  * right is one that runs down with x and y exchanged.
  */
 function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = () => 0} = {}) {
-  const {boxes} = graph, placed = new Map();
+  const {boxes} = graph, placed = new Map(), turned = turnedBoxes(graph);
   const isShown = boxes.map(() => false);
   boxes.forEach((box, i) => { isShown[i] = box.parent < 0 || (isShown[box.parent] && isOpen(box.parent)); });
   const sizeOf = (i) => {
@@ -414,10 +505,14 @@ function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = (
     if (b >= 0 && !(isShown[b] && isOpen(b))) continue;
     const level = new PlacedLevel(plan, sizeOf, !columns ? 0 : toRight ? 1 / SHAPE : SHAPE, labelLength);
     const header = b < 0 ? MARGIN : HEADER + 4, least = b < 0 ? 0 : boxes[b].headWidth;
-    level.left = toRight ? header : MARGIN;
-    level.topOffset = toRight ? MARGIN : header;
-    level.outerWidth = level.left + level.width + MARGIN;
-    level.outerHeight = level.topOffset + level.height + (level.ports[OUT].size === 0 ? MARGIN : 2);
+    // The title stays above where the rest is turned.
+    const isTurned = b >= 0 && turned[b];
+    level.sign = isTurned ? -1 : 1;
+    level.left = toRight && !isTurned ? header : MARGIN;
+    level.topOffset = toRight || isTurned ? MARGIN : header;
+    level.outerWidth = level.left + level.width + (toRight && isTurned ? header : MARGIN);
+    const foot = level.ports[OUT].size === 0 ? MARGIN : 2;
+    level.outerHeight = level.topOffset + level.height + (!toRight && isTurned ? header : foot);
     const missing = least - (toRight ? level.outerHeight : level.outerWidth);
     if (missing > 0 && toRight) {
       level.topOffset += missing / 2;
@@ -428,39 +523,44 @@ function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = (
     }
     placed.set(b, level);
   }
-  const result = {rects: boxes.map(() => null), ways: [], width: 0, height: 0, depth: new Array(boxes.length).fill(0)};
+  const result = {rects: boxes.map(() => null), ways: [], turned, width: 0, height: 0, depth: new Array(boxes.length).fill(0)};
   const root = placed.get(-1);
   result.width = root.outerWidth;
   result.height = root.height + 2 * MARGIN;
-  const walk = (b, x, y, depth) => {
-    const level = placed.get(b), ox = x + level.left, oy = y + level.topOffset;
+  const walk = (b, outer, depth) => {
+    const level = placed.get(b), {sign} = level;
+    const ox = sign > 0 ? outer.x + level.left : outer.x + outer.w - level.left;
+    const oy = sign > 0 ? outer.y + level.topOffset : outer.y + outer.h - level.topOffset;
+    const at = ([px, py]) => [ox + sign * px, oy + sign * py];
     level.plan.items.forEach(([kind, what], i) => {
       if (kind !== BOX) return;
-      const rect = {x: ox + level.x[i] - level.w[i] / 2, y: oy + level.y[i], w: level.w[i], h: level.h[i],
-                    open: Boolean(level.inner[i])};
+      const w = level.w[i], h = level.h[i];
+      const [ax, ay] = at([level.x[i] - sign * w / 2, level.y[i] + (sign > 0 ? 0 : h)]);
+      const rect = {x: ax, y: ay, w, h, open: Boolean(level.inner[i])};
       result.rects[what] = rect;
       result.depth[what] = depth;
-      if (rect.open) walk(what, rect.x, rect.y, depth + 1);
+      if (rect.open) walk(what, rect, depth + 1);
     });
     const ends = level.plan.items;
     for (const edge of level.edges) {
       const chain = edge.chain, from = edge.reversed ? chain[chain.length - 1] : chain[0];
       const to = edge.reversed ? chain[0] : chain[chain.length - 1];
-      const stops = edge.stops.map(([px, py]) => [px + ox, py + oy]);
+      const stops = edge.stops.map((stop) => stop);
       // Through the header, and through what is left below the last layer.
-      if (ends[chain[0]][0] === IN) stops.unshift([stops[0][0], y]);
-      if (ends[chain[chain.length - 1]][0] === OUT) stops.push([stops[stops.length - 1][0], y + level.outerHeight]);
+      if (ends[chain[0]][0] === IN) stops.unshift([stops[0][0], -level.topOffset]);
+      if (ends[chain[chain.length - 1]][0] === OUT)
+        stops.push([stops[stops.length - 1][0], level.outerHeight - level.topOffset]);
       if (edge.reversed) stops.reverse();
-      result.ways.push({value: edge.value, stops, from: ends[from][0] === BOX ? ends[from][1] : -1,
-                        to: ends[to][0] === BOX && !level.inner[to] ? ends[to][1] : -1, isStart: ends[from][0] === BOX &&
-                        !level.inner[from]});
+      const boxOf = (end) => (ends[end][0] === BOX ? ends[end][1] : -1), isStart = boxOf(from) >= 0 && !level.inner[from];
+      result.ways.push({value: edge.value, stops: stops.map(at), from: boxOf(from), into: boxOf(to),
+                        to: level.inner[to] ? -1 : boxOf(to), isStart});
     }
   };
-  walk(-1, 0, 0, 0);
+  walk(-1, {x: 0, y: 0, w: result.width, h: result.height}, 0);
   if (!toRight) return result;
-  const turned = (r) => r && {x: r.y, y: r.x, w: r.h, h: r.w, open: r.open};
+  const exchanged = (r) => r && {x: r.y, y: r.x, w: r.h, h: r.w, open: r.open};
   const ways = result.ways.map((way) => ({...way, stops: way.stops.map(([x, y]) => [y, x])}));
-  return {...result, rects: result.rects.map(turned), ways, width: result.height, height: result.width};
+  return {...result, rects: result.rects.map(exchanged), ways, width: result.height, height: result.width};
 }
 
 if (typeof module !== 'undefined') module.exports = {layOut, project};

@@ -49,9 +49,22 @@ function fitted(font, text, room) {
   return fits >= 3 ? text.slice(0, fits) : '';
 }
 
+function isWithin(graph, box, outer) {
+  while (box >= 0 && box !== outer) box = graph.boxes[box].parent;
+  return box === outer;
+}
+
+/** What is said of a way where it leaves that box: the shape of its value, or of a bundle, how many run in it. */
+function labelOf(graph, value, from) {
+  const bundle = graph.bundles[value];
+  if (!bundle) return graph.labels[value];
+  const values = new Set(bundle.filter(([source]) => isWithin(graph, source, from)).map(([, , own]) => own));
+  return values.size === 1 ? graph.labels[[...values][0]] : `${values.size} values`;
+}
+
 /** Of the way to the next layer, in a drawing that runs to the right. */
-function labelLength(graph, value) {
-  const text = toRight ? graph.labels[value] : '';
+function labelLength(graph, value, from) {
+  const text = toRight ? labelOf(graph, value, from) : '';
   return text ? Math.min(150, widthOf(LABEL, text) + 22) : 0;
 }
 
@@ -67,7 +80,8 @@ class Pane {
   constructor(graph, name) {
     this.graph = graph;
     this.boxOf = new Map(Object.entries(graph.others));
-    graph.boxes.forEach((box, i) => this.boxOf.set(box.key, i));
+    // A module of both passes of a training step is the one of the forward pass.
+    graph.boxes.forEach((box, i) => { if (!this.boxOf.has(box.key)) this.boxOf.set(box.key, i); });
     this.children = graph.boxes.map(() => []);
     graph.boxes.forEach((box, i) => { if (box.parent >= 0) this.children[box.parent].push(i); });
     this.open = new Set();
@@ -100,7 +114,7 @@ class Pane {
   layOut() {
     const start = performance.now();
     this.layout = layOut(this.graph, (box) => this.open.has(box),
-                         {toRight, labelLength: (value) => labelLength(this.graph, value)});
+                         {toRight, labelLength: (value, box) => labelLength(this.graph, value, box)});
     this.layoutMs = performance.now() - start;
     this.placeLabels();
     this.restyle();
@@ -115,23 +129,25 @@ class Pane {
     this.layout.rects.forEach((r) => { if (r && !r.open) taken.add(r); });
     this.labels = [];
     for (const {value, stops, from, isStart} of this.layout.ways) {
-      const text = this.graph.labels[value];
-      if (!text || !isStart || from < 0 || seen.has(value)) continue;
-      seen.add(value);
+      if (!isStart || seen.has(`${value} ${from}`)) continue;
+      seen.add(`${value} ${from}`);
+      const text = labelOf(this.graph, value, from);
+      if (!text) continue;
       const own = of.get(from) || [], [x, y] = stops[0];
-      if (own.includes(text)) continue;
+      if (own.some((other) => other.text === text)) continue;
       const shift = this.graph.boxes[from].repeat ? 5 : 0;
-      const w = widthOf(LABEL, text), down = y + 12 + shift, left = x - 5 - w;
-      const right = x + 5 + own.reduce((sum, other) => sum + widthOf(LABEL, other) + 10, 0);
+      const isUp = this.layout.turned[from];
+      const w = widthOf(LABEL, text), down = isUp ? y - 5 : y + 12 + shift, left = x - 5 - w;
+      const right = Math.max(x + 5, ...own.map((other) => other.end + 10));
       const bend = (stops.find((stop) => stop[0] !== x) || [x])[0] - x;
-      const places = toRight ? [[x + 7 + shift, y - 4 + 12 * own.length]]
+      const places = toRight ? [[isUp ? x - 7 - w : x + 7 + shift, y - 4 + 12 * own.length]]
         : own.length ? [[right, down]]
         : bend > 3 ? [[left, down], [right, down]] : [[right, down], [left, down]];
       const at = places.find(([px, py]) => taken.isFree({x: px, y: py - 8, w, h: 10}));
-      of.set(from, [...own, text]);
+      of.set(from, [...own, {text, end: (at || [right])[0] + w}]);
       if (!at) continue;
       taken.add({x: at[0], y: at[1] - 8, w, h: 10});
-      this.labels.push({text, x: at[0], y: at[1]});
+      this.labels.push({text, x: at[0], y: at[1], w, depth: this.layout.depth[from] - 1});
     }
   }
 
@@ -160,8 +176,9 @@ class Pane {
         const r = rects[i], shade = this.shades[i], key = `${shade.fill} ${shade.border}`;
         if (!run.paths.has(key)) run.paths.set(key, {shade, stack: new Path2D(), round: new Path2D(), plain: new Path2D()});
         const {stack, round, plain} = run.paths.get(key), isEnd = boxes[i].kind === 8 || boxes[i].kind === 9;
-        if (boxes[i].repeat) stack.roundRect(r.x + 4, r.y + 4, r.w, r.h, 6);
-        round.roundRect(r.x, r.y, r.w, r.h, isEnd ? r.h / 2 : 6);
+        const radius = isEnd ? r.h / 2 : 6;
+        if (boxes[i].repeat) stack.roundRect(r.x + 4, r.y + 4, r.w, r.h, radius);
+        round.roundRect(r.x, r.y, r.w, r.h, radius);
         plain.rect(r.x, r.y, r.w, r.h);
         run.left = Math.min(run.left, r.x - 8);
         run.top = Math.min(run.top, r.y - 8);
@@ -435,9 +452,14 @@ class Pane {
     if (s > 0.75) {
       p.font = LABEL;
       p.textBaseline = 'alphabetic';
-      p.fillStyle = colours.dim;
-      for (const {text, x, y} of this.labels)
-        if (x < view.right && x + 200 > view.left && y > view.top && y < view.bottom + 12) p.fillText(text, x, y);
+      for (const {text, x, y, w, depth: around} of this.labels) {
+        if (x > view.right || x + w < view.left || y < view.top || y > view.bottom + 12) continue;
+        // On the colour of what it stands in: no edge strikes it through.
+        p.fillStyle = around < 0 ? colours.background : colours.containers[Math.min(7, around)];
+        p.fillRect(x - 1, y - 8, w + 2, 10);
+        p.fillStyle = colours.dim;
+        p.fillText(text, x, y);
+      }
     }
     for (const run of this.boxRuns) {
       if (!isSeen(run)) continue;
@@ -470,14 +492,27 @@ class Pane {
     this.writeHeads(p, shown.map((i) => [i, place(rects[i])]));
   }
 
-  /** What flows into the selection and out of it. */
-  drawLit(p, s) {
-    if (this.selected < 0) return;
-    const given = new Set();
-    for (const way of this.layout.ways) if (way.from === this.selected && way.isStart) given.add(way.value);
-    for (const way of this.layout.ways) {
+  /** What flows into the selection and out of it. Of a bundle, the parts that its own values take. */
+  litWays() {
+    if (this.selected < 0) return [];
+    const {bundles} = this.graph, {ways} = this.layout, given = new Set();
+    for (const way of ways) if (way.from === this.selected && way.isStart) given.add(way.value);
+    const isOwn = ({value, from, into}) => {
+      if (!bundles[value]) return true;
+      if (from >= 0 && !isWithin(this.graph, this.selected, from)) return false;
+      return bundles[value].some(([source, user]) => isWithin(this.graph, source, this.selected) &&
+                                                     (into < 0 || isWithin(this.graph, user, into)));
+    };
+    const out = [];
+    for (const way of ways) {
       const isInput = way.to === this.selected;
-      if (!isInput && !given.has(way.value)) continue;
+      if (isInput || (given.has(way.value) && isOwn(way))) out.push({way, isInput});
+    }
+    return out;
+  }
+
+  drawLit(p, s) {
+    for (const {way, isInput} of this.litWays()) {
       const path = new Path2D();
       trace(path, way.stops);
       p.strokeStyle = isInput ? colours.inputLit : colours.outputLit;
@@ -650,13 +685,17 @@ function traceDown(path, stops) {
 
 function arrow(path, stops) {
   const [x, y] = stops[stops.length - 1];
+  const [beforeX, beforeY] = stops.findLast(([ax, ay]) => Math.abs(toRight ? ax - x : ay - y) > 0.05) || [x, y];
+  const length = 6, half = 3.2;
   path.moveTo(x, y);
   if (toRight) {
-    path.lineTo(x - 6, y - 3.2);
-    path.lineTo(x - 6, y + 3.2);
+    const back = x < beforeX ? length : -length;
+    path.lineTo(x + back, y - half);
+    path.lineTo(x + back, y + half);
   } else {
-    path.lineTo(x - 3.2, y - 6);
-    path.lineTo(x + 3.2, y - 6);
+    const back = y < beforeY ? length : -length;
+    path.lineTo(x - half, y + back);
+    path.lineTo(x + half, y + back);
   }
   path.closePath();
 }

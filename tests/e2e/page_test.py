@@ -11,7 +11,7 @@ from torch import nn
 
 from support import SOURCE, TestCase, main
 
-sys.path.insert(0, str(SOURCE / "tests/support"))
+sys.path[:0] = [str(SOURCE / "tests/support"), str(SOURCE / "resources/python")]
 from chromium import Chromium
 
 NO_CHROMIUM = "no Chromium here: install Debian's chromium, or set GRAFT_CHROMIUM, and the page is clicked through"
@@ -63,7 +63,40 @@ class Tanh(Rule):
     def replacement(x): return 2.0 * torch.sigmoid(2.0 * x) - 1.0
 """
 
-MIDDLE = """(() => { const pane = graft.panes[%d], i = pane.boxOf.get("%s"), r = pane.layout.rects[i];
+# Boxes that are not inside their module, or that overlap.
+MISPLACED = """(() => { const {rects} = graft.panes[0].layout, {boxes} = graft.panes[0].graph;
+    let wrong = 0;
+    boxes.forEach((b, i) => boxes.forEach((c, k) => {
+      const r = rects[i], t = rects[k];
+      if (!r || !t) return;
+      if (k < i && b.parent === c.parent && r.x < t.x + t.w - .5 && t.x < r.x + r.w - .5 && r.y < t.y + t.h - .5 &&
+          t.y < r.y + r.h - .5) ++wrong;
+      if (b.parent === k && (r.x < t.x || r.y < t.y || r.x + r.w > t.x + t.w || r.y + r.h > t.y + t.h)) ++wrong;
+    }));
+    return wrong; })()"""
+
+# Of a training step: where both passes are; of their ways those that run down (or to the right), those that run up,
+# and those that do not begin or end at their boxes.
+PASSES = """((isRight) => { const {layout, graph} = graft.panes[0], {rects, ways} = layout, {boxes} = graph;
+    const there = boxes.findIndex((b) => b.path === 'net' && !b.title.endsWith(', backward'));
+    const back = boxes.findIndex((b) => b.title === 'net, backward');
+    const isIn = (i, outer) => { while (i >= 0 && i !== outer) i = boxes[i].parent; return i >= 0; };
+    const touches = ([x, y], r) => x > r.x - 1 && x < r.x + r.w + 1 && y > r.y - 1 && y < r.y + r.h + 1;
+    const passes = [there, back].map((i) => ({...rects[i], on: 0, against: 0}));
+    let loose = 0;
+    for (const {stops, from, into} of ways) {
+      const last = stops[stops.length - 1], along = isRight ? last[0] - stops[0][0] : last[1] - stops[0][1];
+      if (from >= 0 && !touches(stops[0], rects[from])) ++loose;
+      if (into >= 0 && !touches(last, rects[into])) ++loose;
+      if (from < 0 || into < 0) continue;
+      [there, back].forEach((outer, k) => {
+        if (isIn(from, outer) && isIn(into, outer)) ++passes[k][along > 0 ? 'on' : 'against'];
+      });
+    }
+    return [...passes, loose]; })(%s)"""
+
+MIDDLE = """(() => { const pane = graft.panes[%d], key = "%s", {boxes} = pane.graph;
+  const i = pane.boxOf.get(key) ?? boxes.findIndex((b) => b.title === key), r = pane.layout.rects[i];
   const o = pane.canvas.getBoundingClientRect();
   return [o.x + (r.x + r.w / 2 - pane.x) * pane.scale, o.y + (r.y + %s - pane.y) * pane.scale]; })()"""
 
@@ -170,16 +203,7 @@ class Page(TestCase):
         browser.frame()
         self.assertEqual(browser.run("graft.panes[0].at(0, 0)"), -1)
         self.assertTrue(browser.run("(p => p.layout.height * p.scale <= p.height)(graft.panes[0])"))
-        # Every box is inside its module and beside its neighbours.
-        self.assertEqual(browser.run("""(() => { const {rects} = graft.panes[0].layout, {boxes} = graft.panes[0].graph;
-            let wrong = 0;
-            boxes.forEach((b, i) => boxes.forEach((c, k) => {
-              const r = rects[i], t = rects[k];
-              if (k < i && b.parent === c.parent && r.x < t.x + t.w - .5 && t.x < r.x + r.w - .5 && r.y < t.y + t.h - .5 &&
-                  t.y < r.y + r.h - .5) ++wrong;
-              if (b.parent === k && (r.x < t.x || r.y < t.y || r.x + r.w > t.x + t.w || r.y + r.h > t.y + t.h)) ++wrong;
-            }));
-            return wrong; })()"""), 0)
+        self.assertEqual(browser.run(MISPLACED), 0)
 
     def test_the_drawing_runs_to_the_right_where_that_is_asked(self):
         self.done("draw", self.model, "--all", "--flow", "right", "-o", self.page)
@@ -195,6 +219,67 @@ class Page(TestCase):
         browser.run("(() => { const e = document.getElementById('flow'); e.value = 'down'; e.dispatchEvent(new Event('change')); })()")
         browser.frame()
         self.assertTrue(browser.run(f"{layout}.height > 2 * {layout}.width"))
+        self.assertEqual(browser.complaints(), [])
+
+    def test_the_backward_pass_of_a_training_step_stands_beside_the_forward_pass(self):
+        import graft_fx
+
+        class Step(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.net = Nested(4)
+
+            def forward(self, x):
+                return self.net(x)
+
+        graft_fx.capture(Step(), (torch.randn(2, 4, requires_grad=True),), str(self.folder / "step.fx"), joint=True)
+        self.done("draw", self.folder / "step.fx", "--method", "joint", "--depth", "0", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        browser.frame()
+        there, back, loose = browser.run(PASSES % "false")
+        self.assertGreater(back["x"], there["x"] + there["w"])
+        self.assertLess(back["y"], there["y"] + there["h"])
+        self.assertEqual(loose, 0)
+        # What the forward pass keeps runs over as one bundle, which says how many values it holds.
+        kept = browser.run("graft.panes[0].labels.map((l) => l.text).filter((text) => / values$/.test(text))")
+        self.assertTrue(kept)
+        self.assertGreater(int(kept[0].split()[0]), 5)
+
+        # Each opens where it stands, and runs its way: the one down, the other up.
+        for key in "net", "net, backward":
+            closed = browser.run("graft.panes[0].closed.length")
+            browser.click(*self.place(browser, key), times=2)
+            self.assertGreater(browser.run("graft.panes[0].closed.length"), closed)
+        browser.run("graft.panes[0].setDepth(-1)")
+        browser.frame()
+        there, back, loose = browser.run(PASSES % "false")
+        self.assertGreater(back["x"], there["x"] + there["w"])
+        self.assertGreater(there["on"], 10)
+        self.assertGreater(back["against"], 10)
+        self.assertGreater(there["on"], 5 * there["against"])  # a way goes up to another column
+        self.assertGreater(back["against"], 5 * back["on"])
+        self.assertEqual(loose, 0)
+        self.assertEqual(browser.run(MISPLACED), 0)
+
+        # Of the bundle, a selected operator lights the ways to those that use its own value.
+        source, users = browser.run("""(() => { const {graph} = graft.panes[0], [bundle] = Object.values(graph.bundles);
+            return [bundle[0][0], bundle.filter(([from]) => from === bundle[0][0]).map(([, to]) => to)]; })()""")
+        browser.click(*self.place(browser, browser.run(f"graft.panes[0].graph.boxes[{source}].key")))
+        self.assertEqual(browser.run("graft.panes[0].selected"), source)
+        lit = browser.run("""(() => { const p = graft.panes[0];
+            return p.litWays().filter(({way, isInput}) => !isInput && p.graph.bundles[way.value] && way.to >= 0)
+              .map(({way}) => way.to); })()""")
+        self.assertEqual(sorted(lit), sorted(set(users)))
+
+        browser.run("(() => { const e = document.getElementById('flow'); e.value = 'right'; e.dispatchEvent(new Event('change')); })()")
+        browser.frame()
+        there, back, loose = browser.run(PASSES % "true")
+        self.assertGreater(back["y"], there["y"] + there["h"])
+        self.assertGreater(there["on"], 10)
+        self.assertGreater(back["against"], 10)
+        self.assertEqual(loose, 0)
+        self.assertEqual(browser.run(MISPLACED), 0)
         self.assertEqual(browser.complaints(), [])
 
     def test_shapes_stand_on_no_box_and_on_no_other_shape(self):

@@ -100,11 +100,18 @@ Json levelJson(const LevelPlan& level) {
   for (const LevelPlan::Item& item : level.items) items.push_back({static_cast<int>(item.kind), item.what});
   for (const LevelPlan::Edge& e : level.edges)
     edges.push_back({e.value, e.isReversed ? 1 : 0, e.isFar ? 1 : 0, e.chain});
-  return {{"box", level.container},
-          {"items", std::move(items)},
-          {"layers", level.layers},
-          {"edges", std::move(edges)},
-          {"threads", level.threads}};
+  return {{"box", level.container},    {"items", std::move(items)}, {"layers", level.layers},
+          {"edges", std::move(edges)}, {"threads", level.threads},  {"turn", level.turn}};
+}
+
+/// By its number, the values of each bundle: where they come from, where they go, which.
+Json bundlesJson(const VisibleGraph& view, const std::vector<uint32_t>& nets) {
+  Json bundles = Json::object();
+  for (size_t e = 0; e < nets.size(); ++e) {
+    const VisibleEdge& edge = view.edges[e];
+    if (nets[e] != edge.value.index) bundles[std::to_string(nets[e])].push_back({edge.from, edge.to, edge.value.index});
+  }
+  return bundles;
 }
 
 /// What became of nodes, onto boxes: a module holds the changes of its nodes.
@@ -119,8 +126,8 @@ Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std
   const size_t most = options.maxBoxes * 8;
   if (view.boxes.size() > most)
     return badInput(fmt::format("the page would have {} boxes, more than {}", view.boxes.size(), most));
-  Result<std::vector<LevelPlan>> levels = planLevels(view);
-  if (!levels) return levels.error();
+  Result<LevelPlans> plan = planLevels(view);
+  if (!plan) return plan.error();
   ViewOptions first = all;
   first.depth = options.depth;
   first.opened = options.opened;
@@ -130,7 +137,7 @@ Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std
     if (box.open) open.insert(box.key);
   Json boxes = Json::array(), plans = Json::array(), labels = Json::object(), others = Json::object();
   for (const Box& box : view.boxes) boxes.push_back(boxJson(graph, box, open.contains(box.key)));
-  for (const LevelPlan& level : *levels) plans.push_back(levelJson(level));
+  for (const LevelPlan& level : plan->levels) plans.push_back(levelJson(level));
   for (const VisibleEdge& e : view.edges)
     if (!e.label.empty()) labels[std::to_string(e.value.index)] = e.label;
   for (NodeId id : graph.order()) {
@@ -142,7 +149,8 @@ Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std
     if (change != Change::None) boxes[static_cast<size_t>(box)]["change"] = static_cast<int>(change);
   }
   return Json{{"name", graph.name},         {"nodes", graph.nodeCount()},  {"boxes", std::move(boxes)},
-              {"levels", std::move(plans)}, {"labels", std::move(labels)}, {"others", std::move(others)}};
+              {"levels", std::move(plans)}, {"labels", std::move(labels)}, {"bundles", bundlesJson(view, plan->nets)},
+              {"others", std::move(others)}};
 }
 
 Json numbersJson(const NodeNumbers& numbers) {

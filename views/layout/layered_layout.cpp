@@ -37,13 +37,13 @@ class Nested {
   }
 
   /// After `place`.
-  std::vector<LevelPlan> plans() const {
-    std::vector<LevelPlan> plans;
+  LevelPlans plans() const {
+    LevelPlans plans{.levels = {}, .nets = netOf_};
     for (size_t i = 0; i < containers_.size(); ++i) {
       const int box = static_cast<int>(i) - 1;
       if (box >= 0 && !graph_.boxes[box].open) continue;
       const Container& c = containers_[i];
-      LevelPlan& plan = plans.emplace_back();
+      LevelPlan& plan = plans.levels.emplace_back();
       plan.container = box;
       for (const LevelItem& item : c.level.items) plan.items.push_back({item.kind, 0});
       for (int child : box < 0 ? graph_.roots : graph_.boxes[box].children)
@@ -52,6 +52,7 @@ class Nested {
         for (auto [value, item] : *ports) plan.items[item].what = value;
       plan.layers = c.level.layers();
       plan.threads = c.level.threads();
+      plan.turn = c.level.wayBack();
       for (size_t e = 0; e < c.level.edges.size(); ++e) {
         const LevelEdge& edge = c.level.edges[e];
         plan.edges.push_back({edge.net, c.level.isReversed(e), edge.isFar, c.level.chainOf(e)});
@@ -422,8 +423,8 @@ double scaleForWords(const VisibleGraph& graph, Flow flow) {
 
 }  // namespace
 
-Result<std::vector<LevelPlan>> planLevels(const VisibleGraph& graph, const CancelToken& cancel) {
-  const LayoutOptions options{.bundles = false, .columns = false};
+Result<LevelPlans> planLevels(const VisibleGraph& graph, const CancelToken& cancel) {
+  const LayoutOptions options;
   Nested nested(graph, options, {}, cancel);
   if (Status s = nested.place(); !s) return s.error();
   return nested.plans();

@@ -70,6 +70,8 @@ class Level {
   /// The items an edge runs through, from the upper end to the lower.
   const std::vector<int>& chainOf(size_t edge) const { return chains_[edge]; }
   bool isReversed(size_t edge) const { return reversed_[edge]; }
+  /// The layer in which the way back begins; 0: there is none.
+  int wayBack() const { return turn_; }
 
  private:
   struct Segment {

@@ -2,7 +2,7 @@
 // ways of edges, threads. Who has a plan can place the boxes for any choice of open modules without sorting anything
 // again: the page that `graft draw -o model.html` writes does so in the browser.
 //
-//   for (const LevelPlan& level : planLevels(view)) …   // `view` with every module open
+//   for (const LevelPlan& level : planLevels(view)->levels) …   // `view` with every module open
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct LevelPlan {
     uint32_t what = 0;  ///< a box of the visible graph; a port's value; nothing of a dummy
   };
   struct Edge {
-    uint32_t value = 0;
+    uint32_t value = 0;  ///< or a bundle: see LevelPlans::nets
     bool isReversed = false;
     bool isFar = false;
     std::vector<int> chain;  ///< items in neighbouring layers, from the upper end to the lower
@@ -30,9 +30,15 @@ struct LevelPlan {
   std::vector<std::vector<int>> layers;
   std::vector<Edge> edges;
   std::vector<std::vector<int>> threads;  ///< the spine first
+  int turn = 0;  ///< the layer in which the way back begins: it stands beside what runs there, upside down; 0: none
 };
 
-/// One for the model and one for each open container. Fails only with Cancelled.
-Result<std::vector<LevelPlan>> planLevels(const VisibleGraph&, const CancelToken& = {});
+struct LevelPlans {
+  std::vector<LevelPlan> levels;  ///< one for the model and one for each open container
+  /// By edge of the visible graph: its value, or the bundle in which it runs beside others, whose number is no value's.
+  std::vector<uint32_t> nets;
+};
+/// Fails only with Cancelled.
+Result<LevelPlans> planLevels(const VisibleGraph&, const CancelToken& = {});
 
 }  // namespace graft

@@ -71,10 +71,10 @@ TEST_CASE("legends of drawings and pages have the words of the window's") {
 
 TEST_CASE("plans of levels have each item in one layer and each edge through neighbouring ones") {
   const VisibleGraph view = makeVisibleGraph(test::encoder(2), {.depth = -1});
-  const Result<std::vector<LevelPlan>> plans = planLevels(view);
+  const Result<LevelPlans> plans = planLevels(view);
   REQUIRE(plans);
   size_t boxes = 0;
-  for (const LevelPlan& plan : *plans) {
+  for (const LevelPlan& plan : plans->levels) {
     std::vector<int> layerOf(plan.items.size(), -1);
     for (size_t l = 0; l < plan.layers.size(); ++l)
       for (int item : plan.layers[l]) {
