@@ -309,21 +309,25 @@ struct AdaptiveWindows {
     const ExprId last = s.subtract(sizes[skip() + k], l.integer(1));
     return s.subtract(s.floorDivide(s.add(next, last), sizes[skip() + k]), start(l, i, k));
   }
+  /// Whether the element at this offset along dimension k belongs to the window.
+  ExprId isInside(Lowering& l, const Index& i, ExprId offset, size_t k) const {
+    loops::Simplifier& s = l.simplifier;
+    if (isEven[k]) return l.pool().boolean(true);
+    const ExprId isIn = s.compare(Op::Less, s.add(start(l, i, k), offset), l[x].sizes[skip() + k]);
+    return s.logicalAnd(s.compare(Op::Less, offset, length(l, i, k)), isIn);
+  }
   /// What `f` makes of the element and its place, or `outside` where the window is shorter.
   ExprId at(Lowering& l, const Index& i, const Index& offsets, ExprId outside,
             const std::function<ExprId(ExprId element, ExprId place)>& f) const {
     loops::Simplifier& s = l.simplifier;
-    ExprId isInside = l.pool().boolean(true);
+    ExprId isElement = l.pool().boolean(true);
     Index source = i, place;
     for (size_t k = 0; k < n; ++k) {
-      ExprId& to = source[skip() + k];
-      to = s.add(start(l, i, k), offsets[k]);
-      place.push_back(to);
-      if (isEven[k]) continue;
-      isInside = s.logicalAnd(isInside, s.compare(Op::Less, offsets[k], length(l, i, k)));
-      isInside = s.logicalAnd(isInside, s.compare(Op::Less, to, l[x].sizes[skip() + k]));
+      source[skip() + k] = s.add(start(l, i, k), offsets[k]);
+      place.push_back(source[skip() + k]);
+      isElement = s.logicalAnd(isElement, isInside(l, i, offsets[k], k));
     }
-    return s.select(isInside, f(l.at(x, source), flatPlace(l, x, place)), outside);
+    return s.select(isElement, f(l.at(x, source), flatPlace(l, x, place)), outside);
   }
 };
 
@@ -355,20 +359,61 @@ AdaptiveWindows adaptiveWindows(Call& c, size_t n) {
   return w;
 }
 
+/// The sum or the greatest of each window; `outside` changes neither. On a CPU, windows of several lengths are combined
+/// along one dimension after the other, so that each element is read by few windows, and rows are read in order.
+TensorId combinedWindows(Call& c, const AdaptiveWindows& w, ReduceKind kind, double outside) {
+  Lowering& l = c.l;
+  const DType d = c.resultType(), compute = computeType(d);
+  const auto along = [&](TensorId x, DType made, const Sizes& sizes, const std::vector<size_t>& dims) {
+    std::vector<ExprId> extents;
+    for (const size_t k : dims) extents.push_back(w.extents[k]);
+    return c.combined(kind, made, sizes, extents, [&l, w, x, dims, compute, outside](Index i, const Index& offsets) {
+      loops::Simplifier& s = l.simplifier;
+      const Index at = i;
+      ExprId isInside = l.pool().boolean(true);
+      for (size_t j = 0; j < dims.size(); ++j) {
+        const size_t k = dims[j];
+        i[w.skip() + k] = s.add(w.start(l, at, k), offsets[j]);
+        isInside = s.logicalAnd(isInside, w.isInside(l, at, offsets[j], k));
+      }
+      return s.select(isInside, l.at(x, i), l.pool().number(compute, outside));
+    });
+  };
+  std::vector<size_t> dims;
+  for (size_t k = 0; k < w.n; ++k) dims.push_back(k);
+  if (l.machine.isGpu || std::find(w.isEven.begin(), w.isEven.end(), false) == w.isEven.end())
+    return along(w.x, d, w.sizes, dims);
+  TensorId x = w.x;
+  Sizes sizes = w.sizes;
+  for (const size_t k : dims) sizes[w.skip() + k] = c.sizes(x)[w.skip() + k];
+  for (const size_t k : dims) {
+    if (l.isOne(w.extents[k])) continue;
+    sizes[w.skip() + k] = w.sizes[w.skip() + k];
+    x = along(x, sizes == w.sizes ? d : compute, sizes, {k});
+    if (sizes != w.sizes) l.repeat(x);
+  }
+  return x;
+}
+
 void lowerAdaptivePool(Call& c, size_t n) {
   const AdaptiveWindows w = adaptiveWindows(c, n);
   const DType d = c.resultType();
   Lowering& l = c.l;
-  const TensorId sum =
-      c.combined(ReduceKind::Sum, d, w.sizes, w.extents, [&l, w, d](const Index& i, const Index& offsets) {
-        return w.at(l, i, offsets, l.pool().number(computeType(d), 0.0),
-                    [](ExprId element, ExprId) { return element; });
-      });
+  const TensorId sum = combinedWindows(c, w, ReduceKind::Sum, 0.0);
   c.result(l.define(c.name(), d, w.sizes, 4, std::span(&sum, 1), [&l, w, sum](const Index& i) {
-    ExprId count = l.integer(1);
-    for (size_t k = 0; k < w.n; ++k) count = l.simplifier.multiply(count, w.length(l, i, k));
     const Scalar total = l.scalarAt(sum, i);
-    return (total / l.convert(l.scalar(count), DType::Int64, total.dtype())).id;
+    ExprId count = l.integer(1);
+    std::optional<Scalar> varying;  // the lengths along rows are the same for all columns
+    for (size_t k = 0; k < w.n; ++k) {
+      if (w.isEven[k]) {
+        count = l.simplifier.multiply(count, w.extents[k]);
+        continue;
+      }
+      const Scalar length = countAs(l, w.length(l, i, k), total);
+      varying = varying ? *varying * length : length;
+    }
+    if (!varying) return (total / countAs(l, count, total)).id;
+    return (total / (l.isOne(count) ? *varying : countAs(l, count, total) * *varying)).id;
   }));
 }
 
@@ -379,13 +424,8 @@ void lowerAdaptiveMaxPool(Call& c, size_t n) {
     w.x = roundedOperand(c.l, w.x);
     c.l.repeat(w.x);
   }
-  const DType d = c.resultType();
   Lowering& l = c.l;
-  const TensorId greatest =
-      c.combined(ReduceKind::Maximum, d, w.sizes, w.extents, [&l, w, d](const Index& i, const Index& offsets) {
-        return w.at(l, i, offsets, l.pool().number(computeType(d), lowest),
-                    [](ExprId element, ExprId) { return element; });
-      });
+  const TensorId greatest = combinedWindows(c, w, ReduceKind::Maximum, lowest);
   c.result(greatest);
   if (wantsPlaces)
     c.result(placesOfGreatest(c, greatest, w.extents,
