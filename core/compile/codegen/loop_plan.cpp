@@ -11,10 +11,11 @@ using loops::Op;
 
 namespace {
 
-constexpr double kGuess = 128;    ///< of a size that varies
-constexpr int64_t kBlock = 4096;  ///< elements of a vector loop in one iteration
-constexpr double kGather = 3;     ///< instructions for each lane that is loaded alone
-constexpr double kTranspose = 8;  ///< instructions for each vector of a square that is transposed
+constexpr double kGuess = 128;        ///< of a size that varies
+constexpr int64_t kBlock = 4096;      ///< elements of a vector loop in one iteration
+constexpr double kGather = 3;         ///< instructions for each lane that is loaded alone
+constexpr double kShortColumns = 12;  ///< instructions for an element of columns that are reduced
+constexpr double kTranspose = 8;      ///< instructions for each vector of a square that is transposed
 
 template <class T>
 bool contains(const std::vector<T>& v, T x) {
@@ -179,10 +180,13 @@ void LoopPlanner::sortByStride(std::vector<RangeId>& ranges, const Uses& uses) c
   std::stable_sort(ranges.begin(), ranges.end(), [&](RangeId a, RangeId b) { return key(a) < key(b); });
 }
 
-int LoopPlanner::lanesFor(double operations, double extent, bool isReduction) const {
-  // Several registers at a time hide the latency of short bodies, and share what is the same for all lanes.
+int LoopPlanner::lanesFor(double operations, double extent, Lanes kind) const {
+  // Several registers at a time hide the latency of short bodies, and share what is the same for all lanes. Of columns
+  // they are elements side by side, too: memory far from the next row's is read in longer pieces.
   int registers = 1;
-  if (isReduction)
+  if (kind == Lanes::Columns)
+    registers = operations <= kShortColumns ? 8 : operations <= 30 ? 4 : 2;
+  else if (kind == Lanes::Row)
     registers = operations <= 10 ? 4 : operations <= 30 ? 2 : 1;
   else
     registers = operations <= 6 ? 4 : operations <= 20 ? 2 : 1;
@@ -364,16 +368,23 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
     plan.vector = *at;
     vector_ = plan.vector->ranges.back();
     plan.outer.erase(at);
-    double operations = 0;
+    double operations = 0, longest = 0;  // of stores that share a loop, and of the loops of others
     bool isReduction = false;
     for (const loops::Store& store : nest.stores) {
       const Body body = bodyOf(store.value);
-      operations += body.operations + static_cast<double>(body.loads.size());
+      const double own = body.operations + static_cast<double>(body.loads.size());
+      if (store.ranges.empty())
+        operations += own;
+      else
+        longest = std::max(longest, own);
       for (const ExprId r : body.reduces) {
         isReduction |= accesses_.of(r).depends(*vector);
-        operations += accesses_.of(accesses_.program().expressions[r].operands[0]).operations;
+        const Expr& e = accesses_.program().expressions[r];
+        const bool isWide = isPlace(e) || dtypeSize(e.dtype) == 8;  // lanes take twice the registers
+        longest = std::max({longest, accesses_.of(e.operands[0]).operations, isWide ? kShortColumns + 1 : 0});
       }
     }
+    operations = std::max(operations, longest);
     plan.interleaved = interleavedRange(nest, *vector_);
     if (plan.interleaved) {
       const auto alone = std::find_if(plan.outer.begin(), plan.outer.end(), [&](const Loop& l) {
@@ -387,7 +398,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
       }
     }
     const double length = estimate(plan.vector->extent);
-    plan.lanes = lanesFor(operations, length, isReduction);
+    plan.isOfColumns = isReduction;
+    plan.lanes = lanesFor(operations, length, isReduction ? Lanes::Columns : Lanes::Elements);
     const RangeId along = plan.vector->ranges.back();
     const bool isTurned = std::any_of(nest.stores.begin(), nest.stores.end(),
                                       [&](const loops::Store& s) { return turnedAlong(s, along).has_value(); });
@@ -404,7 +416,8 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   double iterations = 1;
   for (const Loop& l : plan.outer) {
     const double length = std::max(1.0, estimate(l.extent));
-    iterations *= plan.tile && l.ranges == plan.tile->ranges ? std::ceil(length / width_) : length;
+    iterations *=
+        plan.tile && l.ranges == plan.tile->ranges ? std::ceil(length / static_cast<double>(plan.tileRows)) : length;
   }
   if (plan.block)
     iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
@@ -452,9 +465,71 @@ void LoopPlanner::findTile(const loops::Nest& nest, NestPlan& plan) {
         found.push_back(load);
     if (found.size() <= plan.transposed.size()) continue;
     plan.tile = loop;
+    plan.tileRows = width_;
     plan.transposed = std::move(found);
     plan.lanes = width_;
   }
+}
+
+double LoopPlanner::sameFor(const loops::Nest& nest, RangeId vector, const Loop& loop) {
+  const loops::ExprPool& pool = accesses_.program().expressions;
+  const double lanes = std::min<double>(width_, extent(vector));
+  double cost = 0;
+  std::set<uint32_t> seen;
+  const auto walk = [&](const auto& self, ExprId id) -> void {
+    const Dependence& d = accesses_.of(id);
+    if (!seen.insert(id.index).second || !d.depends(vector)) return;
+    const Expr& e = pool[id];
+    const bool isSame = d.written.empty() && std::none_of(loop.ranges.begin(), loop.ranges.end(),
+                                                          [&](RangeId r) { return accesses_.of(id).depends(r); });
+    if (e.op == Op::Reduce) return;
+    if (e.op == Op::Load) {
+      if (isSame) cost += loadCost(id, vector, lanes);
+      for (const Affine::Term& t : Affine(accesses_.ofLoad(id)).terms)
+        if (pool[t.atom].op != Op::Range) self(self, t.atom);
+      return;
+    }
+    double inside = 0;
+    for (const ExprId operand : Expr(e).operands) {
+      inside += accesses_.of(operand).operations;
+      self(self, operand);
+    }
+    if (isSame) cost += std::max(0.0, accesses_.of(id).operations - inside);
+  };
+  for (const loops::Store& store : nest.stores) walk(walk, store.value);
+  return cost;
+}
+
+void LoopPlanner::findRepeated(const loops::Nest& nest, NestPlan& plan) {
+  constexpr double kFewest = 8, kShare = 0.05;  ///< of instructions, that it is worth it
+  constexpr double kMostRows = 16;              ///< each is a stream of its own to memory
+  constexpr double kIterations = 16;            ///< that threads can share
+  if (!plan.vector || plan.tile || plan.interleaved || !schedule_.transposes) return;
+  const RangeId along = plan.vector->ranges.back();
+  double all = 1, saved = kFewest;
+  for (const Loop& loop : plan.outer) all *= std::max(1.0, estimate(loop.extent));
+  const double vectors = all * estimate(plan.vector->extent) / std::min<double>(width_, extent(along));
+  for (const Loop& loop : plan.outer) {
+    const double count = estimate(loop.extent);
+    if (count < 2) continue;
+    const double rows = std::ceil(count / std::ceil(count / kMostRows));
+    const double cost = sameFor(nest, along, loop) * (1 - 1 / rows);
+    if (cost <= saved || cost * vectors < kShare * plan.total) continue;
+    saved = cost;
+    plan.tile = loop;
+    plan.tileRows = static_cast<int64_t>(rows);
+  }
+  if (!plan.tile) return;
+  const auto rows = static_cast<double>(plan.tileRows);
+  const double pieces = all / estimate(plan.tile->extent) * std::ceil(estimate(plan.tile->extent) / rows);
+  plan.total -= saved * vectors;
+  plan.instructions = plan.total / pieces;
+  if (pieces < kIterations && !plan.block) {
+    const double length = estimate(plan.vector->extent) * pieces / kIterations;
+    plan.block = plan.lanes * std::max<int64_t>(1, static_cast<int64_t>(std::ceil(length / plan.lanes)));
+  }
+  if (plan.block)
+    plan.instructions /= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
 }
 
 bool LoopPlanner::liesAcross(const Affine& where, RangeId along, RangeId across, bool isRead) {
@@ -512,7 +587,7 @@ InnerPlan LoopPlanner::planStore(const loops::Store& store, bool vectorOutside) 
     plan.sequential.erase(at);
     const Body body = bodyOf(store.value);
     plan.lanes = lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent),
-                          !body.reduces.empty());
+                          body.reduces.empty() ? Lanes::Elements : Lanes::Row);
   }
   return plan;
 }
@@ -533,7 +608,7 @@ InnerPlan LoopPlanner::planReduce(ExprId id, bool vectorOutside) {
     plan.sequential.erase(at);
     const Body body = bodyOf(e.operands[0]);
     plan.lanes =
-        lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), true);
+        lanesFor(body.operations + static_cast<double>(body.loads.size()), estimate(plan.vector->extent), Lanes::Row);
   }
   return plan;
 }

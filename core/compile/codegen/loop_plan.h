@@ -33,11 +33,14 @@ struct NestPlan {
   std::vector<Loop> outer;     ///< their iterations are shared out among threads
   std::optional<Loop> vector;  ///< an outer range that the lanes run along
   int lanes = 1;
+  bool isOfColumns = false;      ///< the lanes reduce columns of rows that lie apart
   std::optional<int64_t> block;  ///< one iteration runs this much of `vector`; absent: all of it
   /// Another outer loop, along which some loads step by ones: squares of them are transposed, as many elements of it at
   /// a time as of `vector`.
   std::optional<Loop> tile;
   std::vector<ExprId> transposed;  ///< those loads
+  /// How many elements of `tile` at a time. Without such loads, what is computed for a vector serves all of them.
+  int64_t tileRows = 0;
   /// An outer range of few elements that lie side by side in memory, each of them as far apart along the lanes: vectors
   /// of all of them are computed, and their lanes stored alternately.
   std::optional<RangeId> interleaved;
@@ -60,6 +63,9 @@ class LoopPlanner {
   LoopPlanner(Accesses&, int width, LoopSchedule = {});
 
   NestPlan plan(const loops::Nest&);
+  /// Gives a plan with lanes a `tile` without transposes, where much of what is computed for a vector is the same for
+  /// each element of another outer loop: the places and weights that all channels of an image are read with.
+  void findRepeated(const loops::Nest&, NestPlan&);
   /// The loops of a store's own ranges; none of them is a vector where the nest's lanes run along another.
   InnerPlan planStore(const loops::Store&, bool vectorOutside);
   /// A nest for a part of the lanes' range has lanes along a range of its own.
@@ -92,6 +98,8 @@ class LoopPlanner {
   /// them.
   double costAlong(const loops::Nest&, RangeId vector, const std::vector<Loop>& loops);
   void findTile(const loops::Nest&, NestPlan&);
+  /// Instructions for a vector of lanes along `vector` that the nest computes alike for each element of the loop.
+  double sameFor(const loops::Nest&, RangeId vector, const Loop&);
   /// The range of its own along which a store writes, or a turned copy reads, neighbours, where lanes along `vector` do
   /// not.
   std::optional<RangeId> turnedAlong(const loops::Store&, RangeId vector);
@@ -111,7 +119,8 @@ class LoopPlanner {
   double extent(RangeId) const;
   std::vector<Loop> merge(const std::vector<RangeId>&, const Uses&, const std::vector<RangeId>& apart);
   void sortByStride(std::vector<RangeId>&, const Uses&) const;
-  int lanesFor(double operations, double extent, bool isReduction) const;
+  enum class Lanes { Elements, Row, Columns };  ///< of a row that is reduced, or of rows' columns
+  int lanesFor(double operations, double extent, Lanes) const;
 
   // Estimates, in instructions
   struct Body {

@@ -69,10 +69,11 @@ class NestEmitter {
   void bindSteps(const Loop&, int64_t step);
   void unbindSteps(const Loop&);
   void forget(RangeId);  ///< values that depend on it
-  /// Runs `body` for [start, end) of the loop, `lanes` at a time, and the rest with lanes switched off. `length`: of it
-  /// where it is known.
+  /// Runs `body` for [start, end) of the loop, `lanes` at a time, and the rest with lanes switched off, `restLanes` at
+  /// a time. `length`: of it where it is known.
   void forLanes(const Loop&, const Value& start, const Value& end, std::optional<int64_t> length, int lanes,
-                const std::function<void()>& body);
+                int restLanes, const std::function<void()>& body);
+  int restLanes(std::optional<int64_t> length) const;  ///< of the plan's lanes along a range of that length
   /// The stores of an iteration, apart for each part of an outer range in which a `cat` reads one of its inputs.
   void emitParts(const loops::Nest&, size_t part);
   void emitLanes(const loops::Nest&);
@@ -131,8 +132,8 @@ class NestEmitter {
   void fillTile(ExprId load, const Value& tile, const Loop& across, const Value& first);
   /// A store whose neighbours lie along this loop of its own, not along the lanes.
   void emitTurned(const loops::Store&, const Loop& across);
-  Value rowsLeft(const Loop&, const Value& first);  ///< of a square; none: all
-  Value firstLanes(const Value& count);             ///< as a mask
+  Value rowsLeft(const Loop&, const Value& first, int64_t rows);  ///< of so many; none: all
+  Value firstLanes(const Value& count);                           ///< as a mask
 
   // Lanes that lie a few elements apart (nest_steps.cpp)
   /// A vector of them, shuffled together of whole registers.

@@ -45,9 +45,16 @@ void NestEmitter::forget(RangeId r) {
   for (auto& memo : memos_) std::erase_if(memo, [&](const auto& entry) { return belongs(entry.first); });
 }
 
+int NestEmitter::restLanes(std::optional<int64_t> length) const {
+  int lanes = std::min(width_, plan_.lanes);
+  // What is left over of columns is read in one piece of each row, too.
+  if (plan_.isOfColumns && length)
+    while (lanes < *length % plan_.lanes) lanes *= 2;
+  return lanes;
+}
+
 void NestEmitter::forLanes(const Loop& loop, const Value& start, const Value& end, std::optional<int64_t> length,
-                           int lanes, const std::function<void()>& body) {
-  const int restLanes = std::min(width_, lanes);
+                           int lanes, int restLanes, const std::function<void()>& body) {
   const Value mask = b_.integer(DType::Int64, -static_cast<int64_t>(lanes));
   Value wholeEnd = end;
   if (!length || *length % lanes != 0) {
@@ -119,7 +126,8 @@ void NestEmitter::emitStore(const Store& store) {
   if (plan.turned)
     emitTurned(store, *plan.turned);
   else if (plan.vector)
-    forLanes(*plan.vector, zero, value(plan.vector->extent), known(plan.vector->extent), plan.lanes, inside);
+    forLanes(*plan.vector, zero, value(plan.vector->extent), known(plan.vector->extent), plan.lanes,
+             std::min(width_, plan.lanes), inside);
   else
     inside();
   for (; !opened.empty(); opened.pop_back()) closeRange(*opened.back(), {});
@@ -317,7 +325,9 @@ void NestEmitter::emitLanes(const loops::Nest& nest) {
   // A few elements at an edge are cheaper one by one than in a vector with most of its lanes switched off.
   constexpr int64_t kMostScalars = 2;
   const bool isEdge = !parts_.empty() && blockLength_ && *blockLength_ <= kMostScalars;
-  forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, isEdge ? 1 : plan_.lanes, [&] {
+  // Blocks are whole vectors: what is left over in the last one is that of the range.
+  const int rest = isEdge ? 1 : restLanes(known(plan_.vector->extent));
+  forLanes(*plan_.vector, blockStart_, blockEnd_, blockLength_, isEdge ? 1 : plan_.lanes, rest, [&] {
     if (plan_.tile)
       emitTiled(nest);
     else if (plan_.interleaved)
@@ -346,9 +356,10 @@ NestEmitter::Emitted NestEmitter::emit(const loops::Nest& given, const std::stri
   const loops::Nest nest = cheapest(given);
   plan_ = planner_.plan(nest);
   Emitted result;
-  result.instructions = plan_.instructions;
   result.scratchBytes = placeBuffers(nest);
   findParts(nest);
+  if (parts_.empty()) planner_.findRepeated(nest, plan_);
+  result.instructions = plan_.instructions;
 
   // The loops that iterations are counted over: a square or a block at a time
   NestPlan open = plan_;
@@ -356,7 +367,7 @@ NestEmitter::Emitted NestEmitter::emit(const loops::Nest& given, const std::stri
     return s.floorDivide(s.add(extent, s.integer(size - 1)), s.integer(size));
   };
   for (Loop& loop : open.outer)
-    if (plan_.tile && loop.ranges == plan_.tile->ranges) loop = {{tileRange_}, pieces(loop.extent, width_)};
+    if (plan_.tile && loop.ranges == plan_.tile->ranges) loop = {{tileRange_}, pieces(loop.extent, plan_.tileRows)};
   if (plan_.block) open.outer.push_back({{blockRange_}, pieces(plan_.vector->extent, *plan_.block)});
   result.iterations = s.integer(1);
   for (const Loop& loop : open.outer) result.iterations = s.multiply(result.iterations, loop.extent);

@@ -1,5 +1,6 @@
 // Transposes. Where a load steps through memory by ones along another outer range than the lanes do, a square of it is
-// read row by row, transposed in registers, and kept in scratch memory; then the nest's stores run on the square.
+// read row by row, transposed in registers, and kept in scratch memory; then the nest's stores run on the square. In
+// the same way, without a square, they run for several elements of a loop that shares most of what a vector computes.
 #include "core/compile/codegen/nest_emitter.h"
 
 namespace graft::codegen {
@@ -58,11 +59,11 @@ std::vector<Value> transpose(IrBuilder& b, const std::vector<Value>& rows) {
 
 }  // namespace
 
-Value NestEmitter::rowsLeft(const Loop& loop, const Value& first) {
+Value NestEmitter::rowsLeft(const Loop& loop, const Value& first, int64_t rows) {
   const std::optional<int64_t> length = known(loop.extent);
-  if (length && *length % width_ == 0) return {};
+  if (length && *length % rows == 0) return {};
   const Value left = b_.binary("sub", value(loop.extent), first);
-  const Value most = b_.integer(DType::Int64, width_);
+  const Value most = b_.integer(DType::Int64, rows);
   return b_.select(b_.compare("icmp slt", left, most), left, most);
 }
 
@@ -78,7 +79,7 @@ void NestEmitter::fillTile(ExprId load, const Value& tile, const Loop& across, c
   const DType stored = e.dtype == DType::Bool ? DType::UInt8 : e.dtype;
   const Binding lanes = bindings_.at(along);
   // Beyond the end of the rows nothing may be read; beyond the last row, it is read again.
-  const Value count = rowsLeft(across, first);
+  const Value count = rowsLeft(across, first, width_);
   const Value active = count ? firstLanes(count) : Value{};
   std::vector<Value> rows;
   bindAcross(across, first, first.scope);
@@ -118,7 +119,7 @@ void NestEmitter::emitTurned(const loops::Store& store, const Loop& across) {
     // The columns of squares are the row's elements.
     fillTile(store.value, b_.advance(places_.at(store.buffer), stored, b_.binary("mul", first, step)), across, first);
   } else {
-    const Value count = rowsLeft(across, first);
+    const Value count = rowsLeft(across, first, width_);
     b_.openLoop(zero, count ? count : step, 1, {});
     memos_.emplace_back();
     bindAcross(across, b_.binary("add", first, b_.loopIndex()), b_.scope());
@@ -163,13 +164,13 @@ void NestEmitter::bindAcross(const Loop& loop, const Value& index, int scope) {
 }
 
 void NestEmitter::emitTiled(const loops::Nest& nest) {
-  const Value n = b_.integer(DType::Int64, width_);
+  const Value n = b_.integer(DType::Int64, plan_.tileRows), width = b_.integer(DType::Int64, width_);
   const Value first = b_.binary("mul", bindings_.at(tileRange_).index, n);
   for (const auto& [load, tile] : tiles_) fillTile(load, tile, *plan_.tile, first);
-  const Value count = rowsLeft(*plan_.tile, first);
+  const Value count = rowsLeft(*plan_.tile, first, plan_.tileRows);
   b_.openLoop(b_.integer(DType::Int64, 0), count ? count : n, 1, {});
   memos_.emplace_back();
-  tileRow_ = b_.binary("mul", b_.loopIndex(), n);
+  tileRow_ = b_.binary("mul", b_.loopIndex(), width);
   bindAcross(*plan_.tile, b_.binary("add", first, b_.loopIndex()), b_.scope());
   emitStores(nest);
   for (const RangeId r : plan_.tile->ranges) bindings_.erase(r);
