@@ -47,6 +47,18 @@ std::vector<int64_t> factors(const std::vector<std::vector<int64_t>>& rows, cons
   return found;
 }
 
+/// Sets of other dimensions are of one kind then: tensors that lie alike, beside numbers.
+void flatten(std::vector<at::Tensor>& set) {
+  const at::Tensor& last = set.back();
+  const auto fits = [&](const at::Tensor& t) {
+    return t.dim() == 0 || (t.sizes() == last.sizes() && t.strides() == last.strides());
+  };
+  if (!last.is_non_overlapping_and_dense() || !std::all_of(set.begin(), set.end(), fits)) return;
+  const int64_t n = last.numel();
+  for (at::Tensor& t : set)
+    if (t.dim() > 0) t = t.as_strided({n}, {1});
+}
+
 void append(std::string& key, int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); }
 
 /// What a kernel is made for.
@@ -109,6 +121,27 @@ std::vector<at::Tensor> Group::run(at::TensorList inputs, at::IntArrayRef sizes)
 std::vector<at::Tensor> Group::run(const Compiled& kernel, at::TensorList inputs, at::IntArrayRef sizes) const {
   std::vector<at::Tensor> results = kernel.run(inputs);
   return results.empty() ? runAten(inputs, sizes) : results;
+}
+
+void Group::runParts(at::TensorList inputs, at::TensorList results) {
+  const std::span<const ValueId> declared = graph_->inputs();
+  const size_t taken = declared.size(), given = graph_->returns().size();
+  const bool areTensors =
+      std::all_of(declared.begin(), declared.end(), [&](ValueId v) { return graph_->value(v).type.isTensor(); });
+  TORCH_CHECK(areTensors && taken > 0, "graft::generated_parts: the program has to take tensors alone");
+  const size_t parts = inputs.size() / taken;
+  TORCH_CHECK(parts * taken == inputs.size() && parts * given == results.size(),
+              "graft::generated_parts: the program takes ", taken, " tensors and gives ", given, "; there are ",
+              inputs.size(), " inputs and ", results.size(), " results");
+  if (runPartsOnCuda(inputs, results, parts)) return;
+  for (size_t p = 0; p < parts; ++p) {
+    std::vector<at::Tensor> all = inputs.slice(p * taken, taken).vec();
+    const at::TensorList out = results.slice(p * given, given);
+    all.insert(all.end(), out.begin(), out.end());
+    flatten(all);
+    const std::vector<at::Tensor> made = run(at::TensorList(all).slice(0, taken), {});
+    for (size_t i = 0; i < given; ++i) all[taken + i].copy_(made[i]);
+  }
 }
 
 bool Group::find(const std::string& key, std::shared_ptr<const Compiled>& kernel) {

@@ -27,6 +27,8 @@
 
 namespace graft::ops {
 
+class CudaCompiled;
+
 class Group {
  public:
   /// The group of that program, which is read once in a process. Throws c10::Error with a sentence where the text is no
@@ -36,13 +38,17 @@ class Group {
   /// By a generated kernel where the tensors are dense ones, all on the CPU or all on one GPU, and one can be made,
   /// otherwise as ATen operators.
   std::vector<at::Tensor> run(at::TensorList inputs, at::IntArrayRef sizes);
+  /// For each part of the inputs, the results of run(): into `results`, which are tensors of their own or inputs of
+  /// that part. Throws c10::Error where the numbers of tensors do not fit.
+  void runParts(at::TensorList inputs, at::TensorList results);
   std::vector<at::Tensor> runAten(at::TensorList inputs, at::IntArrayRef sizes) const { return aten_(inputs, sizes); }
 
  private:
   Group(std::unique_ptr<Graph> graph, KernelChoice choice)
       : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_), hasProduct_(holdsProduct(*graph_)) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
-  std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);  // cuda_group.cpp
+  std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);   // cuda_group.cpp
+  bool runPartsOnCuda(at::TensorList inputs, at::TensorList results, size_t parts);  // cuda_group_parts.cpp
   std::vector<at::Tensor> run(const Compiled&, at::TensorList inputs, at::IntArrayRef sizes) const;
   bool find(const std::string& key, std::shared_ptr<const Compiled>&);
   void remember(const std::string& key, std::shared_ptr<const Compiled>, bool isShared);
@@ -69,11 +75,15 @@ class Group {
     std::shared_ptr<const Compiled> kernel;  // null: none can be made, the ATen operators run
     bool isShared = false;                   // its code belongs to one of shared_
   };
-  std::mutex mutex_;                                 // guards the next three
+  std::mutex mutex_;                                 // guards the next four
   std::unordered_map<std::string, Entry> compiled_;  // by dtypes, sizes and strides
   std::vector<std::shared_ptr<const SharedKernel>> shared_;
   std::unordered_map<std::string, std::shared_ptr<const CudaRun>> onCuda_;  // by kind, GPU and alignment
-  std::atomic<bool> metaTells_ = true;  // meta tensors get the sizes and strides that others get
+  struct PartKernels {                                                      // null: none can be made
+    std::shared_ptr<const CudaCompiled> aligned, unaligned;
+  };
+  std::unordered_map<std::string, PartKernels> inParts_;  // on GPUs, by dtypes and GPU
+  std::atomic<bool> metaTells_ = true;                    // meta tensors get the sizes and strides that others get
 
   std::mutex making_;  // guards what follows; comes before mutex_
   size_t made_ = 0;

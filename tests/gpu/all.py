@@ -1,4 +1,4 @@
-"""Runs all tests that need a GPU at the same time, and prints a line for each: the operators, their gradients, steps of training, exported
+"""Runs all tests that need a GPU at the same time, and prints a line for each: the operators, their gradients, steps of training and of optimizers, exported
 models, captures on several streams, decoders with caches, models traced on a CPU, generated kernels, every kernel of the library under each
 of compute-sanitizer's tools, and some generated ones. Exits 1 when one fails, 77 without a GPU.
 
@@ -40,6 +40,7 @@ def jobs(build, full):
         "caches": python + [HERE / "caches_test.py", build],
         "traced": python + [HERE / "traced_test.py", build],
         "training": python + [HERE / "training_test.py", build / "bin" / "graft", build / "lib" / "libgraft_ops.so"],
+        "updates": python + [HERE / "updates_test.py", build / "bin" / "graft", build / "lib" / "libgraft_ops.so"],
     }
     generated = build / "bin" / "tests" / "kernels_generated_cuda"
     if generated.exists():

@@ -37,6 +37,7 @@ struct uint4 { unsigned x, y, z, w; };
 struct uint2 { unsigned x, y; };
 #define DEVICE inline
 #define __restrict__ __restrict
+#define __grid_constant__
 static f32 bits_f32(u32 u) { f32 f; std::memcpy(&f, &u, 4); return f; }
 static u32 f32_bits(f32 f) { u32 u; std::memcpy(&u, &f, 4); return u; }
 static f32 to_f32(f16 x) { _Float16 h; std::memcpy(&h, &x, 2); return (f32)h; }
@@ -227,15 +228,19 @@ class CudaEmulator {
       const std::string memory = "  extern __shared__ __align__(1024) unsigned char shared[];\n";
       for (size_t at = text.find(memory); at != std::string::npos; at = text.find(memory))
         text.erase(at, memory.size());
+      const bool isInParts = codes_[n].kernels.size() == 1 && codes_[n].kernels[0].table.parts > 0;
+      if (isInParts) text = codes_[n].kernels[0].helpers + text;
       source += "namespace p" + std::to_string(n) + " {\n" + text + "}\nextern \"C\" int run" + std::to_string(n) +
                 "(void** b) {\n  failed = 0;\n";
       for (const codegen::CudaKernel& k : codes_[n].kernels) {
         std::string arguments;
         for (const int slot : k.buffers)
           arguments += (arguments.empty() ? "" : ", ") + ("Any{b[" + std::to_string(slot) + "]}");
-        source += "  launch(" + std::to_string(k.blocks) + ", " + std::to_string(k.threads) + ", " +
-                  std::to_string(k.cluster) + ", [=] { p" + std::to_string(n) + "::" + k.function + "(" + arguments +
-                  "); });\n";
+        if (isInParts)  // b: its table, and the number of blocks
+          arguments = "*(const p" + std::to_string(n) + "::Parts*)b[0]";
+        source += "  launch(" + (isInParts ? "*(const i64*)b[1]" : std::to_string(k.blocks)) + ", " +
+                  std::to_string(k.threads) + ", " + std::to_string(k.cluster) + ", [=] { p" + std::to_string(n) +
+                  "::" + k.function + "(" + arguments + "); });\n";
       }
       source += "  return failed;\n}\n";
     }

@@ -35,6 +35,8 @@ constexpr int overlapCapability = 90;
 struct Kernel {
   CudaDriver::Launch launch;
   std::vector<int> buffers;
+  codegen::CudaPartTable table;
+  int64_t vector = 1, blockElements = 0;
 };
 
 bool isOff(const char* variable) {
@@ -150,6 +152,31 @@ std::vector<at::Tensor> CudaCompiled::run(at::TensorList inputs) const {
   return outputs;
 }
 
+int64_t CudaCompiled::vector() const { return code_->kernels.at(0).vector; }
+
+void CudaCompiled::run(std::span<const codegen::CudaPart> parts) const {
+  const c10::DeviceGuard guard(code_->device);
+  cudaDriver()->enter(code_->device.index());
+  const Kernel& kernel = code_->kernels.at(0);
+  const CudaDriver::Stream stream = streamOf(code_->device);
+  while (!parts.empty()) {
+    std::vector<codegen::CudaPart> some;
+    for (const codegen::CudaPart& p : parts.first(std::min(parts.size(), static_cast<size_t>(kernel.table.parts)))) {
+      codegen::CudaPart& part = some.emplace_back();
+      part.length = p.length;
+      for (const int slot : kernel.buffers) part.buffers.push_back(p.buffers.at(static_cast<size_t>(slot)));
+    }
+    parts = parts.subspan(some.size());
+    codegen::CudaPartLaunch filled(kernel.table, some, kernel.blockElements);
+    TORCH_CHECK(filled.blocks <= INT32_MAX, "graft::generated_parts: a launch would take more than 2147483647 blocks");
+    CudaDriver::Launch launch = kernel.launch;
+    launch.blocks = filled.blocks;
+    void* parameter = filled.table.data();
+    const std::string why = cudaDriver()->launch(launch, stream, &parameter);
+    TORCH_CHECK(why.empty(), "graft::generated_parts: a kernel cannot be launched: ", why);
+  }
+}
+
 struct CudaLoops::State {
   const Nvrtc* nvrtc = nullptr;
   const CudaDriver* driver = nullptr;
@@ -216,6 +243,18 @@ Result<codegen::CudaCode> CudaLoops::code(std::optional<codegen::ProductTile> ti
   return codegen::makeCudaCode(state_->program, options);
 }
 
+Result<codegen::CudaCode> CudaLoops::codeInParts(int64_t parts, bool isAligned) const {
+  codegen::CudaOptions options = state_->options;
+  options.parts = parts;
+  size_t next = 0;
+  for (const auto& buffers : {state_->program.inputs(), state_->program.outputs()})
+    for (const loops::BufferId b : buffers) {
+      const auto element = static_cast<int64_t>(dtypeSize(state_->program.buffer(b).dtype));
+      options.alignments.at(next++) = isAligned ? 16 : element;
+    }
+  return codegen::makeCudaCode(state_->program, options);
+}
+
 std::vector<codegen::ProductTile> CudaLoops::tiles(const codegen::CudaCode& code) const {
   for (const codegen::CudaKernel& k : code.kernels)
     if (k.product) return codegen::productTiles(*k.product, state_->options.limits);
@@ -244,6 +283,9 @@ Result<std::shared_ptr<const CudaCompiled>> CudaLoops::compile(const codegen::Cu
   for (const codegen::CudaKernel& k : made.kernels) {
     Kernel& kernel = code->kernels.emplace_back();
     kernel.buffers = k.buffers;
+    kernel.table = k.table;
+    kernel.vector = k.vector;
+    kernel.blockElements = k.blockElements;
     kernel.launch = {nullptr, k.blocks, k.threads, k.sharedBytes, state.options.isOverlapped};
     if (k.blocks > INT32_MAX) return badInput("a kernel would take more than 2147483647 blocks");
     const std::string why =

@@ -6,6 +6,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ class CudaCompiled final : public CudaRun {
                                                           const KernelChoice& choice = {});
 
   std::vector<at::Tensor> run(at::TensorList inputs) const override;
+  /// Of code in parts, of which each has its inputs, then its outputs: on the current stream, one launch for as many
+  /// parts as a table holds. Lengths are multiples of vector(), and at most 2^30. Throws c10::Error where a launch
+  /// fails.
+  void run(std::span<const codegen::CudaPart>) const;
+  /// Of code in parts: what a part's length is a multiple of.
+  int64_t vector() const;
   ~CudaCompiled() override;
 
   /// The power of two, at most 16, that divides a tensor's address: part of what a kernel is made for.
@@ -61,6 +68,9 @@ class CudaLoops {
   bool isProduct() const;
   /// `inRegisters`: elements of a row that a thread keeps there; 0: as many as suit most kernels.
   Result<codegen::CudaCode> code(std::optional<codegen::ProductTile> = {}, int inRegisters = 0) const;
+  /// In parts, with a table for so many of them where there is room; for addresses that are multiples of 16, or for
+  /// any.
+  Result<codegen::CudaCode> codeInParts(int64_t parts, bool isAligned) const;
   /// The tiles for the product that the code computes, the best first.
   std::vector<codegen::ProductTile> tiles(const codegen::CudaCode&) const;
   /// What code and times depend on besides the source.

@@ -50,7 +50,12 @@ class RecordedStep:
                 replay()
                 return None
         self.count["asItWas"] += 1
-        return self.plain(closure)
+        return self.once() if closure is None else self.plain(closure)
+
+    def once(self):
+        """A step in the mode in which it is recorded: a step that torch.compile has made would be made again in another one."""
+        with torch.no_grad():
+            return self.plain()
 
     def recorded(self, key):
         if key not in self.seen:
@@ -59,7 +64,8 @@ class RecordedStep:
             self.seen.add(key)
             return None
         try:
-            self.replays[key], _ = self.recorder.record(self.pool, lambda _: self.plain() or (), [])
+            with torch.compiler.set_stance("fail_on_recompile"):  # nothing can be compiled while a graph is recorded
+                self.replays[key], _ = self.recorder.record(self.pool, lambda _: self.once() or (), [])
         except Exception as e:
             self.stop(first_line(e))
             return None

@@ -11,7 +11,7 @@ import weakref
 import torch
 from torch._dynamo.callback import callback_handler
 
-from . import writes
+from . import updates, writes
 from .autocast import HALVES, without_autocast
 from .compiled import break_text, fake_of, weights_of
 from .file import FileWriter
@@ -82,6 +82,8 @@ class Backend:
         try:
             if self.training and needs_gradients(example_inputs):
                 return Trainer(self, gm, example_inputs, report).trained()
+            if updates.is_update(gm) and not needs_gradients(example_inputs):
+                return self._updated(gm, example_inputs, report)
             return self._rewrite(gm, example_inputs, report)
         except torch._dynamo.exc.RestartAnalysis:
             raise  # torch.compile begins anew
@@ -91,6 +93,19 @@ class Backend:
             report["reason"] = str(e) if isinstance(e, Unfit) else f"{type(e).__name__}: {e}"
             warnings.warn(f"graft_fx: graph {report['graph']} runs as it was: {report['reason']}", stacklevel=2)
             return gm.forward
+
+    def _updated(self, gm, example_inputs, report):
+        """An optimizer's step."""
+        if not self.fuse:
+            raise Unfit("it is an optimizer's step, which generated kernels alone make faster (fuse=False)")
+
+        def say(reason):
+            warnings.warn(f"graft_fx: graph {report['graph']}: {reason}", stacklevel=2)
+
+        try:
+            return updates.Update(self, gm, report, say).compiled(example_inputs)
+        except updates.Refused as e:
+            raise Unfit(str(e)) from e
 
     def _rewrite(self, gm, example_inputs, report):
         if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in example_inputs):

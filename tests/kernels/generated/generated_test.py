@@ -50,6 +50,19 @@ graph linear_gelu_add {
 """
 
 
+UPDATE = """generated 1
+graph update {
+  input %p : f32[64]
+  input %m : f32[64]
+  input %rate : f32[]
+  %s = aten.mul.Tensor(%m, %rate) : f32[64]
+  %y = aten.add.Tensor(%p, %s, alpha=1) : f32[64]
+  %z = aten.add.Tensor(%m, %p, alpha=1) : f32[64]
+  return %y, %z
+}
+"""
+
+
 def pointwise(x, w):
     return torch.nn.functional.gelu(x) * w + 2 * x
 
@@ -281,6 +294,28 @@ print((got - (torch.nn.functional.gelu(x) * w + (i + 2) * x)).abs().max().item()
         difference, said = self.run_elsewhere(*arguments, **environment)
         self.assertLess(difference, 1e-5)
         self.assertNotIn("graft::generated", said)
+
+    def test_parts_are_updated_where_they_lie(self):
+        torch.manual_seed(0)
+        shapes = ((5,), (), (0,), (3, 4), (1000,))
+        sets = [[torch.randn(s), torch.randn(s), torch.randn(())] for s in shapes] + [[*torch.randn(2, 6, 4).transpose(1, 2), torch.tensor(2.0)]]
+        wanted = [(p + m * rate, m + p) for p, m, rate in sets]
+        versions = [s[0]._version for s in sets]
+        torch.ops.graft.generated_parts([t for s in sets for t in s], [t for s in sets for t in s[:2]], UPDATE)
+        for (p, m, _), (y, z), version in zip(sets, wanted, versions):
+            torch.testing.assert_close(p, y)
+            torch.testing.assert_close(m, z)
+            self.assertGreater(p._version, version)
+        torch.library.opcheck(torch.ops.graft.generated_parts.default, ([torch.randn(4), torch.randn(4), torch.tensor(1.0)],
+                                                                        [torch.empty(4), torch.empty(4)], UPDATE))
+
+    def test_parts_that_do_not_fit_the_program_are_refused(self):
+        p, m, rate = torch.randn(4), torch.randn(4), torch.tensor(1.0)
+        with self.assertRaisesRegex(RuntimeError, "takes 3 tensors and gives 2; there are 5 inputs and 2 results"):
+            torch.ops.graft.generated_parts([p, m, rate, p, m], [p, m], UPDATE)
+        weight = torch.nn.Parameter(p)
+        with self.assertRaisesRegex(RuntimeError, "under torch.no_grad"):
+            torch.ops.graft.generated_parts([weight, m, rate], [weight, m], UPDATE)
 
     def test_a_cache_that_is_absent_or_damaged_costs_nothing_but_time(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -108,13 +108,16 @@ class KernelMaker {
 }  // namespace
 
 Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options) {
+  if (options.parts > 0)
+    if (const Status s = checkParts(program); !s) return s.error();
   if (options.sizes.size() != program.sizes.size())
     return internalError("code for a GPU is made for given sizes: the program has " +
                          std::to_string(program.sizes.size()) + ", " + std::to_string(options.sizes.size()) + " came");
   if (!options.hasNames)
     for (size_t i = 0; i < program.buffers.size(); ++i) program.buffers[i].name = "b" + std::to_string(i);
   const Placement placement = placeBuffers(program, {CpuLevel::Base, options.layouts, options.sizes});
-  CudaPlanning planning{std::vector<int64_t>(program.buffers.size(), 16), options.limits, options.tile};
+  CudaPlanning planning{std::vector<int64_t>(program.buffers.size(), 16), options.limits, options.tile,
+                        options.parts > 0};
   CudaCode code;
   int slots = 0;
   size_t given = 0;
@@ -148,6 +151,7 @@ Result<CudaCode> makeCudaCode(loops::Program program, const CudaOptions& options
       code.kernels.push_back(std::move(p.kernel));
     }
   }
+  if (options.parts > 0 && code.kernels.size() != 1) return badInput("it is not elementwise: it takes several kernels");
   code.source = std::string(cudaMachinePrelude()) + std::string(cudaHelpers());
   if (std::any_of(code.kernels.begin(), code.kernels.end(), [](const CudaKernel& k) { return k.product.has_value(); }))
     code.source += std::string(cudaProductMachine()) + std::string(cudaProductHelpers());

@@ -17,6 +17,7 @@
 
 #include "core/base/result.h"
 #include "core/compile/codegen/cpu_code.h"
+#include "core/compile/codegen/cuda/cuda_parts.h"
 #include "core/compile/codegen/cuda/cuda_product.h"
 #include "core/compile/loops/program.h"
 
@@ -41,6 +42,9 @@ struct CudaOptions {
   std::string name = "kernel";
   /// With the origins of expressions, as loops/marks.h writes them: for people, since no compiler takes the marks.
   bool hasMarks = false;
+  /// Above 0: code for a table of at most so many parts (cuda_parts.h). The program's size says how it is planned, not
+  /// how long a part is.
+  int64_t parts = 0;
 };
 
 struct CudaKernel {
@@ -53,6 +57,9 @@ struct CudaKernel {
   int cluster = 1;                          ///< blocks that run together, as the source says
   std::optional<ProductSize> product = {};  ///< where it computes a matrix product
   std::string helpers = {};                 ///< functions that it alone needs
+  CudaPartTable table = {};   ///< of code in parts: its parameter in place of `buffers`, which lists a part's
+  int vector = 1;             ///< of code in parts: what a part's length is a multiple of
+  int64_t blockElements = 0;  ///< of code in parts: elements of a block
 };
 
 struct CudaCode {

@@ -158,10 +158,13 @@ void CudaPrinter::openPass(const Pass& p) {
                       ? fmt::format("j < {}", p.row->length)
                       : (full > 0 ? fmt::format("k < {} || ", full) : "") + fmt::format("j < {}", p.row->length);
   } else {
-    std::string start = fmt::format("({})blockIdx.x * {}", type, p.chunks * plan_->threads);
+    std::string start =
+        fmt::format("{} * {}", isInParts() ? "block" : fmt::format("({})blockIdx.x", type), p.chunks * plan_->threads);
     if (p.chunks > 1) start += fmt::format(" + k * {}", plan_->threads);
     line("const " + type + " i = " + times("(" + start + " + threadIdx.x)", p.vector) + ";");
-    if (plan_->iterations % (static_cast<int64_t>(p.vector) * p.chunks * plan_->threads) != 0)
+    if (isInParts())
+      condition = "i < length";
+    else if (plan_->iterations % (static_cast<int64_t>(p.vector) * p.chunks * plan_->threads) != 0)
       condition = "i < " + cudaNumber(plan_->iterations, DType::Int64, !isWide);
   }
   if (!condition.empty()) open({"if (" + condition + ") {"});
@@ -289,6 +292,18 @@ void CudaPrinter::store(const Store& s, std::vector<std::string>& after) {
   after.push_back(fmt::format("{}store<{}, {}>(&{}, {});", live, pass_.vector, width, to, name));
 }
 
+/// Before anything is stored: outputs may lie where inputs do.
+void CudaPrinter::loadAll() {
+  std::unordered_set<ExprId> seen;
+  const auto walk = [&](const auto& self, ExprId id) -> void {
+    if (!seen.insert(id).second) return;
+    const Expr e = program_.expressions[id];
+    if (e.op == Op::Load && program_.buffer(e.buffer()).role != Role::Local) value(id);
+    for (const ExprId operand : e.operands) self(self, operand);
+  };
+  for (const Store& s : plan_->nest.stores) walk(walk, s.value);
+}
+
 Status CudaPrinter::printThreads() {
   Pass p;
   p.name = "i";
@@ -298,6 +313,7 @@ Status CudaPrinter::printThreads() {
   openPass(p);
   localScope_ = lane_;
   if (const Status s = placeLocals(); !s) return s;
+  if (isInParts()) loadAll();
   std::vector<std::string> after;
   for (const Store& s : plan_->nest.stores) {
     if (s.ranges.empty())

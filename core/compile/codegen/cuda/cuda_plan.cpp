@@ -396,7 +396,7 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
       return plan.vector > 1 && plan.iterations % each == 0 &&
              plan.iterations / each >= planning_.limits.multiprocessors * 8LL;
     };
-    if (fits(2)) plan.chunks = isPeriodic(plan) && fits(4) ? 4 : 2;
+    if (!planning_.isInParts && fits(2)) plan.chunks = isPeriodic(plan) && fits(4) ? 4 : 2;
     plan.perBlock = plan.threads;
     plans.push_back(std::move(plan));
   }

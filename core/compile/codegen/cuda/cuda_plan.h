@@ -89,6 +89,7 @@ struct CudaPlanning {
   std::vector<int64_t> alignments;  ///< of each buffer
   ProductLimits limits;
   std::optional<ProductTile> tile;  ///< of products; nothing: the one that is predicted to be the fastest
+  bool isInParts = false;           ///< iterations end somewhere else for each part
 };
 
 class CudaPlanner {

@@ -93,11 +93,14 @@ std::string CudaPrinter::header(const std::string& function) {
     for (const ExprId i : s.index) walk(walk, i);
     if (std::find(writes.begin(), writes.end(), s.buffer) == writes.end()) writes.push_back(s.buffer);
   }
-  std::string parameters;
+  std::string parameters, addresses;
   std::vector<int> places;
   const auto add = [&](BufferId b, const char* how, const char* alone) {
     const loops::Buffer& buffer = program_.buffer(b);
     if (buffer.role == Role::Local) return;
+    if (isInParts())
+      addresses += fmt::format("  {0}{1}* {2}_ = ({0}{1}*)parts.part[part].at[{3}];\n", how, cudaType(buffer.dtype),
+                               buffer.name, places.size());
     places.push_back(slots_[b.index]);
     parameters +=
         (parameters.empty() ? "" : ", ") + std::string(how) + cudaType(buffer.dtype) + "*" + alone + buffer.name + "_";
@@ -109,6 +112,13 @@ std::string CudaPrinter::header(const std::string& function) {
   for (size_t i = 0; i < printed_.scratchBytes.size(); ++i)
     parameters += (parameters.empty() ? "" : ", ") + fmt::format("void* __restrict__ scratch{}", i + 1);
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
+  if (isInParts()) {
+    printed_.kernel.table = CudaPartTable::of(static_cast<int64_t>(places.size()), options_.parts);
+    printed_.kernel.vector = plan_->vector;
+    printed_.kernel.blockElements = int64_t{plan_->vector} * plan_->threads;
+    printed_.kernel.helpers = cudaPartHelpers(printed_.kernel.table, "Parts");
+    parameters = "const __grid_constant__ Parts parts";
+  }
   const std::string cluster = plan_->cluster > 1 ? fmt::format("__cluster_dims__({}, 1, 1) ", plan_->cluster) : "";
   std::string bounds = std::to_string(plan_->threads);
   if (!plan_->sums.empty()) bounds += fmt::format(", {}", std::max(1, kThreadsWithSums / plan_->threads));
@@ -116,6 +126,11 @@ std::string CudaPrinter::header(const std::string& function) {
                                  plan_->describe(), cluster, bounds, function, parameters);
   if (sharedBytes_ > 0) text += "  extern __shared__ __align__(1024) unsigned char shared[];\n";
   if (options_.isOverlapped) text += "  overlap();\n";
+  if (isInParts())
+    text +=
+        "  const i32 part = part_of(parts, (i32)blockIdx.x);\n"
+        "  const i32 block = (i32)blockIdx.x - parts.part[part].block, length = parts.part[part].length;\n" +
+        addresses;
   return text;
 }
 

@@ -75,6 +75,8 @@ class CudaPrinter {
   Status placeLocals();
   Status printThreads();
   Status printTeam();
+  bool isInParts() const { return options_.parts > 0; }
+  void loadAll();
   void printTiles();
   void printProduct();
   std::string operandType(const CudaProduct::Operand&, int64_t rows) const;
