@@ -31,7 +31,7 @@ struct Source {
 
 /// What differs at the end of import from file to file. The defaults suit a file that says nothing about types.
 struct FinishOptions {
-  /// The graph is already in the normal form, with all types: nothing is done but to verify it.
+  /// The graph is already in the normal form, with all types, and verified: nothing is done to it.
   bool isFinished = false;
   /// The file is in torch.export's decomposed dialect: first put linear layers, norms and attention together again.
   bool isDecomposed = false;

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <memory>
@@ -25,6 +26,10 @@ class Parser {
       : text_(text), operators_(operators), file_(file) {}
 
   Result<Graph> run() {
+    // Most lines are a node or a weight each.
+    const auto lines = static_cast<size_t>(std::count(text_.begin(), text_.end(), '\n'));
+    g_.reserve(lines);
+    values_.reserve(lines);
     if (!graph()) return error_;
     if (Status s = verify(g_); !s) return badInputAt({std::string(file_), 0, 0, ""}, s.error().message);
     return std::move(g_);

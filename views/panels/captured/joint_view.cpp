@@ -110,7 +110,7 @@ JointView::Lanes JointView::lanes() const {
 void JointView::refresh() {
   const GraphRef graph = document_.graph();
   const QString shown = document_.path() + QLatin1Char('#') + document_.method();
-  if (graph && openedOf_ != shown) {
+  if (graph && document_.isJoint() && openedOf_ != shown) {
     openedOf_ = shown;
     opened_ = JointRows::openedAtFirst(*graph);
     current_ = -1;
