@@ -101,10 +101,8 @@ def main():
     for model in options.models.split(","):
         shapes = MODELS[model]()
         count = sum(torch.Size(s).numel() for s in shapes)
-        made = []
-        for way in ways:
-            torch._dynamo.reset()
-            made.append(step_of(way, shapes, options))
+        torch._dynamo.reset()
+        made = [step_of(way, shapes, options) for way in ways]
         called = timed([o.step for o, _ in made], options.seconds)
         replayed = timed([recorded(o) for o, _ in made], options.seconds)
         for way, (optimizer, ready), a, b in zip(ways, made, called, replayed):

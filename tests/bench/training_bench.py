@@ -4,8 +4,9 @@
     tests/bench/training_bench.py build/bin/graft [MODEL...] [--ways eager,compile,reduce-overhead,graft] [--seconds 6] [--tiny]
 
 MODEL is one of bert, gpt2, vit, resnet50 (all of them by default). A step is the forward pass under torch.autocast(bfloat16), the backward
-pass and fused AdamW. `graft-50` saves at most half of the activations that `graft` saves. Each way is a process of its own. Those of two models prepare at the same time, then each is timed alone, a few steps
-at a time in turns. Memory is what PyTorch's allocator holds of the GPU during a step, with what CUDA graphs keep. `--tiny` takes small
+pass and fused AdamW. `graft-50` saves at most half of the activations that `graft` saves. With `-step`, torch.compile compiles the step of
+a foreach AdamW as well, and Graft records it. Each way is a process of its own. Those of two models prepare at the same time, then each is
+timed alone, a few steps at a time in turns. Memory is what PyTorch's allocator holds of the GPU during a step, with what CUDA graphs keep. `--tiny` takes small
 models of the same kinds, and a CPU where there is no GPU. `--json FILE` writes all samples. It needs timm and transformers.
 """
 
@@ -19,7 +20,7 @@ import sys
 import time
 
 HERE = pathlib.Path(__file__).resolve()
-WAYS = ("eager", "compile", "reduce-overhead", "graft", "graft-75", "graft-50", "graft-inductor")
+WAYS = ("eager", "compile", "reduce-overhead", "graft", "graft-75", "graft-50", "graft-inductor", "reduce-overhead-step", "graft-step")
 
 
 def bert(tiny):
@@ -92,7 +93,12 @@ class Steps:
         model, batch = MODELS[name](tiny)
         self.model = model.to(self.device).train()
         self.data = [batch(self.device) for _ in range(4)]
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4, fused=True)
+        compiled_step, way = way.endswith("-step"), way.removesuffix("-step")
+        if compiled_step:
+            on_gpu = {"lr": torch.tensor(1e-4, device="cuda"), "capturable": True} if self.device == "cuda" else {"lr": 1e-4}
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), foreach=True, **on_gpu)
+        else:
+            self.optimizer = torch.optim.AdamW(self.model.parameters(), 1e-4, fused=True)
         self.call, self.losses, self.backend = self.model, [], None
         if way == "compile":
             self.call = torch.compile(self.model)
@@ -106,6 +112,10 @@ class Steps:
             self.backend = graft_fx.backend(training=True, graft=program, fuse=True, decompose="inductor" if share == "inductor" else None,
                                             memory=f"{share}%" if share.isdigit() else "100%")
             self.call = torch.compile(self.model, backend=self.backend)
+        if compiled_step:
+            self.optimizer.step = torch.compile(self.optimizer.step, backend=self.backend or "inductor")
+            if self.backend and self.device == "cuda":
+                graft_fx.record_step(self.optimizer)
 
     def __call__(self):
         i = len(self.losses)

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 
 #include <algorithm>
+#include <mutex>
 
 #include "core/compile/nvrtc/nvrtc.h"
 #include "kernels/generated/cuda/cuda_compiled.h"
@@ -75,6 +76,9 @@ double medianOf(std::vector<double> v) {
 }  // namespace
 
 Result<std::vector<double>> timeRuns(const std::vector<const CudaRun*>& runs, at::TensorList inputs) {
+  // Groups are made side by side, and what another thread queues would be timed as well.
+  static std::mutex mutex;
+  const std::scoped_lock lock(mutex);
   const c10::Device device = inputs[0].device();
   const c10::DeviceGuard guard(device);
   const CudaDriver* driver = cudaDriver();

@@ -264,55 +264,60 @@ class Step:
                     self.behind += [(p, r) for p in targets[r] if not fits or p is not fits[0]]
         self.behind += [(p, value) for p, value in self.into.items() if value in self.place]
 
-    def values(self, arguments):
-        """By node: the arguments, and memory for results that become no input."""
-        values = {p: arguments[k] for p, k in self.place.items()}
+        # For each class, where its tensors are: numbers of arguments, then of results without a home.
+        own, number = [], dict(self.place)
         for c in self.classes:
             for part in c.components:
                 for r in part.results:
-                    home = self.home.get(r)
-                    like = r.meta["val"]
-                    values[r] = values[home] if home is not None else torch.empty_strided(
-                        like.shape, like.stride(), dtype=like.dtype, device=like.device)
-        return values
+                    if r in self.home:
+                        number[r] = self.place[self.home[r]]
+                    else:
+                        number[r] = len(self.place) + len(own)
+                        own.append(r.meta["val"])
+        self.own, self.kept = own, None
+        self.calls = [(c, [number[part.inputs[k]] for part in c.components for k in c.takes],
+                       [number[part.results[k]] for part in c.components for k in c.gives]) for c in self.classes]
+        self.copies = [(self.place[p], number[value]) for p, value in self.behind]
+
+    def tensors(self, arguments):
+        """The arguments, and memory for results that become no input: kept where it is a number."""
+        if self.kept is None:
+            self.kept = [self.memory(like) if like.dim() == 0 else None for like in self.own]
+        return arguments + [t if t is not None else self.memory(like) for t, like in zip(self.kept, self.own)]
 
     @staticmethod
-    def tensors(c, part, values):
-        return [values[part.inputs[k]] for k in c.takes], [values[part.results[k]] for k in c.gives]
+    def memory(like):
+        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
 
     def verify(self, arguments):
         """Each component beside the ATen operators that it consists of, on copies. Raises Refused."""
-        values = self.values(list(arguments))
-        for c in self.classes:
-            for part in c.components:
-                given, results = self.tensors(c, part, values)
-                copies = {id(t): t.clone() for t in (*given, *results)}
-                given, results = [copies[id(t)] for t in given], [copies[id(t)] for t in results]
-                expected = torch.ops.graft.generated.default.redispatch(ELSEWHERE, given, c.program, ())
-                expected = [e.clone() for e in expected]
-                torch.ops.graft.generated_parts(given, results, c.program)
-                for e, r, number in zip(expected, results, c.gives):
-                    if why := difference(e, r, False):
-                        raise Refused(f"{part.results[number].name}: {why}")
-                    values[part.results[number]].copy_(e) if part.results[number] not in self.home else None
+        tensors = self.tensors(list(arguments))
+        for c, inputs, results in self.calls:
+            for k, part in enumerate(c.components):
+                given = [tensors[i] for i in inputs[k * len(c.takes):(k + 1) * len(c.takes)]]
+                into = [tensors[i] for i in results[k * len(c.gives):(k + 1) * len(c.gives)]]
+                copies = {id(t): t.clone() for t in (*given, *into)}
+                given, got = [copies[id(t)] for t in given], [copies[id(t)] for t in into]
+                expected = [e.clone() for e in torch.ops.graft.generated.default.redispatch(ELSEWHERE, given, c.program, ())]
+                torch.ops.graft.generated_parts(given, got, c.program)
+                for value, result, place, at in zip(expected, got, into, c.gives):
+                    if why := difference(value, result, False):
+                        raise Refused(f"{part.results[at].name}: {why}")
+                    if part.results[at] not in self.home:
+                        place.copy_(value)  # the next classes read it
 
     def __call__(self, arguments):
         if not self.is_verified:
             with _disable_current_modes():  # AOTAutograd watches the first call by one, which gives operators numbers for tensors
                 self.verify(arguments)
             self.is_verified = True
-        values = self.values(arguments)
-        self.written = [weakref.ref(values[p]) for p in self.into]
+            self.written = [weakref.ref(arguments[self.place[p]]) for p in self.into]
+        tensors = self.tensors(arguments)
+        for c, inputs, results in self.calls:
+            torch.ops.graft.generated_parts([tensors[i] for i in inputs], [tensors[i] for i in results], c.program)
+        for into, value in self.copies:
+            tensors[into].copy_(tensors[value])
         arguments.clear()
-        for c in self.classes:
-            given, results = [], []
-            for part in c.components:
-                taken, made = self.tensors(c, part, values)
-                given += taken
-                results += made
-            torch.ops.graft.generated_parts(given, results, c.program)
-        for p, value in self.behind:
-            values[p].copy_(values[value])
         return []
 
 
