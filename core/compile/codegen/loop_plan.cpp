@@ -503,7 +503,6 @@ double LoopPlanner::sameFor(const loops::Nest& nest, RangeId vector, const Loop&
 void LoopPlanner::findRepeated(const loops::Nest& nest, NestPlan& plan) {
   constexpr double kFewest = 8, kShare = 0.05;  ///< of instructions, that it is worth it
   constexpr double kMostRows = 16;              ///< each is a stream of its own to memory
-  constexpr double kIterations = 16;            ///< that threads can share
   if (!plan.vector || plan.tile || plan.interleaved || !schedule_.transposes) return;
   const RangeId along = plan.vector->ranges.back();
   double all = 1, saved = kFewest;
@@ -521,15 +520,27 @@ void LoopPlanner::findRepeated(const loops::Nest& nest, NestPlan& plan) {
   }
   if (!plan.tile) return;
   const auto rows = static_cast<double>(plan.tileRows);
-  const double pieces = all / estimate(plan.tile->extent) * std::ceil(estimate(plan.tile->extent) / rows);
+  plan.instructions *=
+      (1 - saved * vectors / plan.total) * estimate(plan.tile->extent) / std::ceil(estimate(plan.tile->extent) / rows);
   plan.total -= saved * vectors;
-  plan.instructions = plan.total / pieces;
-  if (pieces < kIterations && !plan.block) {
-    const double length = estimate(plan.vector->extent) * pieces / kIterations;
-    plan.block = plan.lanes * std::max<int64_t>(1, static_cast<int64_t>(std::ceil(length / plan.lanes)));
+}
+
+void LoopPlanner::shareLanes(NestPlan& plan) {
+  constexpr double kFew = 8, kWorthIt = 1e5;  ///< iterations, and instructions for which another thread is worth it
+  if (!plan.vector || plan.block || plan.total < kWorthIt) return;
+  double iterations = 1;
+  for (const Loop& l : plan.outer) {
+    const double count = std::max(1.0, estimate(l.extent));
+    const bool isTile = plan.tile && l.ranges == plan.tile->ranges;
+    iterations *= isTile ? std::ceil(count / static_cast<double>(plan.tileRows)) : count;
   }
-  if (plan.block)
-    plan.instructions /= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
+  if (iterations >= kFew) return;
+  const double length = estimate(plan.vector->extent);
+  while (plan.lanes > width_ && plan.lanes > length / 2) plan.lanes /= 2;
+  if (plan.lanes >= length) return;
+  const auto vectors = static_cast<int64_t>(length * iterations / kFew / plan.lanes);
+  plan.block = plan.lanes * std::max<int64_t>(1, vectors);
+  plan.instructions /= std::ceil(length / static_cast<double>(*plan.block));
 }
 
 bool LoopPlanner::liesAcross(const Affine& where, RangeId along, RangeId across, bool isRead) {

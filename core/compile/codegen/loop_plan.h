@@ -68,6 +68,8 @@ class LoopPlanner {
   void findRepeated(const loops::Nest&, NestPlan&);
   /// The loops of a store's own ranges; none of them is a vector where the nest's lanes run along another.
   InnerPlan planStore(const loops::Store&, bool vectorOutside);
+  /// Takes the lanes' range apart into blocks where there are too few iterations for threads to share.
+  void shareLanes(NestPlan&);
   /// A nest for a part of the lanes' range has lanes along a range of its own.
   void setLanes(RangeId part) { vector_ = part; }
   /// Whether the store copies a row to a local, of which neighbours lie apart for the lanes along the nest's vector.

@@ -228,7 +228,9 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
   loops::Simplifier& s = accesses_.simplifier();
   const loops::Program& program = accesses_.program();
   const Value table{"%buffers", DType::Int64, 1, 0, false}, scratch{"%scratch", DType::Int64, 1, 0, false};
-  ExprId bytes = s.integer(0);
+  // No buffer begins where the memory does, which is counted in bytes alone (IrBuilder::advance).
+  const ExprId none = s.integer(64);
+  ExprId bytes = none;
   const auto place = [&](DType dtype, ExprId elements) {
     const Value at = b_.advance(scratch, DType::UInt8, value(bytes));
     const ExprId size = s.multiply(elements, s.integer(static_cast<int64_t>(dtypeSize(dtype))));
@@ -253,7 +255,7 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
   if (std::ranges::count(isTurned, true) > 0) turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
   for (const ExprId load : plan_.transposed)
     tiles_.emplace_back(load, place(program.expressions[load].dtype, s.integer(int64_t{width_} * width_)));
-  return bytes;
+  return bytes == none ? s.integer(0) : bytes;
 }
 
 void NestEmitter::findParts(const loops::Nest& nest) {
@@ -358,7 +360,10 @@ NestEmitter::Emitted NestEmitter::emit(const loops::Nest& given, const std::stri
   Emitted result;
   result.scratchBytes = placeBuffers(nest);
   findParts(nest);
-  if (parts_.empty()) planner_.findRepeated(nest, plan_);
+  if (parts_.empty()) {
+    planner_.findRepeated(nest, plan_);
+    planner_.shareLanes(plan_);
+  }
   result.instructions = plan_.instructions;
 
   // The loops that iterations are counted over: a square or a block at a time

@@ -196,7 +196,7 @@ std::optional<ExprId> Lowering::pickedOut(RangeId range, ExprId element) {
 }
 
 std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced) const {
-  constexpr int64_t leastWork = 4096, mostParts = 128;
+  constexpr int64_t leastWork = 4096, mostParts = 128, lanesTogether = 16;
   const Tensor& tensor = values_[body.index];
   int64_t rows = 1, count = 1, longest = 0;
   std::optional<size_t> dim;
@@ -212,8 +212,11 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
   if (!reduced[fastest] && findNumber(tensor.sizes[fastest]) >= machine.columns.least && rows > 0 && count > 0)
     if (const int64_t wanted = partsOfColumns(machine.columns, rows, count); wanted > 1)
       return findPartsOfColumns(body, reduced, wanted, rows);
-  if (rows >= fewIterations || count <= machine.rowElements) return {};
-  const int64_t each = std::max<int64_t>(1, std::max(leastWork, count / mostParts) / (count / longest));
+  // On a CPU, columns side by side in memory are the lanes of few iterations.
+  const int64_t lanes = machine.isGpu || reduced[fastest] ? 1 : std::clamp<int64_t>(rows, 1, lanesTogether);
+  const int64_t most = machine.rowElements * (lanes == 1 ? 1 : 4 * fewIterations);
+  if (rows >= fewIterations * lanes || count <= most / lanes) return {};
+  const int64_t each = std::max<int64_t>(1, std::max(leastWork / lanes, count / mostParts) / (count / longest));
   if (each >= longest) return {};
   return Parts{*dim, longest / each, each, longest % each};
 }

@@ -208,7 +208,7 @@ std::string compareWithTorch(const Graph& g, const TensorSet& inputs, const std:
   const auto expected = runInTorch(g, inputs);
   if (!expected) return "LibTorch refuses it: " + expected.error().message;
   std::set<std::string> seen;
-  for (const lower::Machine& machine : {lower::Machine(), lower::kGpuWithClusters, kGpuOfSmall})
+  for (const lower::Machine& machine : {lower::Machine(), kCpuOfSmall, lower::kGpuWithClusters, kGpuOfSmall})
     if (std::string wrong = compareFor(machine, g, inputs, sizes, *expected, seen); !wrong.empty()) return wrong;
   return {};
 }

@@ -37,7 +37,8 @@ std::optional<TensorSet> referenceOf(const Graph&, const TensorSet& inputs);
 /// LibTorch has no meta kernels for a few operators: a run says what types they give.
 Status completeTypes(Graph&, const TensorSet& inputs);
 
-/// A GPU that takes small rows and columns apart, too
+/// A CPU that takes small rows and columns apart, and a GPU that does
+inline constexpr lower::Machine kCpuOfSmall{.rowElements = 2};
 inline constexpr lower::Machine kGpuOfSmall{
     .rowElements = 128, .channelsTogether = 8, .columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
 /// What differs, with the program; empty where both agree. The graph's types are known; `sizes` says what its symbols
