@@ -236,6 +236,13 @@ Value IrBuilder::loadPointer(const Value& table, int64_t index) {
 
 Value IrBuilder::advance(const Value& pointer, DType element, const Value& count) {
   if (count.isConstant && count.name == "0") return pointer;
+  // LLVM 14 takes two addresses for one where they differ in the element's type alone (EarlyCSE and GVN, with opaque
+  // pointers; later versions do not):
+  //   %a = getelementptr float, ptr %p, i64 8
+  //   %b = getelementptr i16, ptr %p, i64 8
+  // %b becomes %a. So a pointer is advanced by elements of one size alone.
+  [[maybe_unused]] const size_t bytes = elementBytes_.try_emplace(pointer.name, dtypeSize(element)).first->second;
+  assert(bytes == dtypeSize(element));
   const int lanes = std::max(pointer.lanes, count.lanes);
   const std::string base = (pointer.lanes == 1 ? "ptr " : withLanes("ptr", pointer.lanes) + " ") + pointer.name;
   return emit(DType::Int64, lanes, std::max(pointer.scope, count.scope),

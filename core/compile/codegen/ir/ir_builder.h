@@ -121,6 +121,7 @@ class IrBuilder {
   std::vector<Scope> scopes_;
   std::vector<std::vector<Scope>> suspended_;
   std::set<std::string> declarations_;
+  std::unordered_map<std::string, size_t> elementBytes_;  ///< of each pointer that was advanced
   bool hasAvx512_;
   int names_ = 0;
   int loops_ = 0;
