@@ -323,6 +323,20 @@ class Fused(OwnRules):
         self.done("run", self.out, *self.expected(module))
 
 
+    def test_kernels_that_read_what_stays_in_float32_are_timed(self):
+        class Model(nn.Module):
+            def forward(self, x):
+                place = torch.arange(x.shape[0])
+                apart = (place[None] - place[:, None]).float()  # of whole numbers: it stays in float32
+                norm = torch.linalg.matrix_norm(apart.reshape(-1, 1, x.shape[0])).reshape(-1, 1)  # no kernel has it
+                y = torch.tanh(x) * torch.sigmoid(x) + (norm * 0.01).cos().exp().sin()
+                return torch.sin(y) * 1.5 + y.cos()
+
+        report = self.optimize(self.model(Model()), "--dtype", "float16")
+        self.assertTrue(any("cos_exp" in g["kernel"] for g in report["groups"]), report)
+        self.assertEqual([g["why"] for g in report["groups"] if g["why"].startswith("not timed")], [])
+
+
 class Shipped(OptimizeTest):
     """With the rules that come with Graft."""
 

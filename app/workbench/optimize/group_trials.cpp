@@ -9,6 +9,7 @@
 #include "core/compile/fusion/fusion_nodes.h"
 #include "core/compile/fusion/group_text.h"
 #include "core/torch/bench.h"
+#include "core/torch/graph_in_dtype.h"
 #include "core/torch/joined_sets.h"
 #include "core/torch/timing_turn.h"
 #include "matcher/passes/passes.h"
@@ -164,10 +165,18 @@ Status restoreOperators(Graph& graph, const std::vector<std::string>& calls, con
   return unfuse(graph, std::vector<Argument>(calls.begin(), calls.end()), semantics);
 }
 
-Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs, const RunOptions& options,
+Result<std::vector<TriedGroup>> tryGroups(Graph& original, const TensorSet& inputs, const RunOptions& asRun,
                                           double seconds, KnownGroups& known, const Semantics& semantics,
                                           const Job& job) {
   std::vector<TriedGroup> out;
+  // A group by itself does not tell which of its inputs stay in float32.
+  RunOptions options = asRun;
+  Graph graph = original;
+  if (options.dtype)
+    if (Result<GraphInDType> cast = inDType(original, *options.dtype)) {
+      graph = std::move(cast->graph);
+      options.dtype.reset();
+    }
   const std::vector<Call> calls = callsIn(graph);
   if (calls.empty()) return out;
   std::unordered_set<ValueId> wanted;
@@ -229,7 +238,7 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& graph, const TensorSet& inputs,
     known.emplace(std::move(key), row);
   }
   job.report("timing generated kernels", 1, 1);
-  if (Status s = takeBack(graph, out, semantics); !s) return s.error();
+  if (Status s = takeBack(original, out, semantics); !s) return s.error();
   return out;
 }
 
