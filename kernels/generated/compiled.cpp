@@ -124,6 +124,7 @@ std::vector<at::Tensor> Compiled::run(at::TensorList inputs) const {
   }
   std::atomic<bool> failed = false;
   for (const Nest& nest : nests_) {
+    if (nest.iterations == 0) continue;
     const auto slice = [&](int64_t begin, int64_t end) {
       void* memory = nest.scratchBytes > 0 ? scratch(nest.scratchBytes) : nullptr;
       if (nest.run(buffers.data(), sizes_.data(), memory, begin, end) != 0) failed = true;

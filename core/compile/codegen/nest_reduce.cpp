@@ -69,7 +69,9 @@ std::vector<Value> NestEmitter::accumulate(const Expr& e, const std::vector<Valu
 Value NestEmitter::reduce(ExprId id) {
   const Expr e = accesses_.program().expressions[id];
   const DType dtype = accesses_.program().expressions[e.operands[0]].dtype;
-  const int scope = scopeOf(id);
+  int scope = scopeOf(id);
+  // A loop without iterations may be what keeps an index of its loads inside.
+  if (accesses_.of(id).isUnsafe) scope = std::max(scope, b_.emptyScope());
   const bool isOutside = isVector(id);
   const int guardBefore = guard_;
   if (!isOutside && guard_)

@@ -189,6 +189,16 @@ graph cached {
   return %e
 }
 """
+SLICED = """generated 1
+graph sliced {
+  input %x : f32[24,32]
+  %s = aten.slice.Tensor(%x, 0, 1, None, 2) : f32[12,32]
+  %c = aten.cat.default([%s, %s], 0) : f32[24,32]
+  %a = aten.softmax.int(%c, 0, None) : f32[24,32]
+  %b = aten.softmax.int(%a, 1, None) : f32[24,32]
+  return %b
+}
+"""
 NUMBERED = """generated 1
 graph numbered {
   input %x : f32[4,16]
@@ -266,6 +276,14 @@ class Sizes(unittest.TestCase):
         torch.testing.assert_close(generated([torch.ones(6, 4)], LITERAL)[0], torch.ones(4, 2, 3).exp())
         with self.assertRaisesRegex(RuntimeError, "invalid for input of size"):
             generated([torch.ones(4, 7)], LITERAL)
+
+    def test_rows_of_which_a_slice_leaves_none_are_not_read(self):
+        def function(x):
+            rows = x[1::2]
+            return torch.cat([rows, rows]).softmax(0).softmax(1)
+        self.assertEqual(function(torch.ones(1, 32)).shape, (0, 32))
+        calls = [([torch.randn(n, 64)[:, ::2]],) for n in (24, 1, 3, 2)] + [([torch.randn(1, 40)],)]
+        self.made_for(calls, SLICED, function)
 
     def test_threads_share_the_kernels(self):
         program, wrong, before = SOFTMAX.replace("NAME", "threads").replace("0.5", "0.625"), [], compiled()
