@@ -13,9 +13,10 @@ import torch
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM, LIBRARY = (str(pathlib.Path(p).resolve()) for p in sys.argv[1:3])
-sys.path.insert(0, str(SOURCE / "resources/python"))
+sys.path[:0] = [str(SOURCE / "resources/python"), str(SOURCE / "tests/support")]
 import graft_fx
 from graft_fx import updates
+from optimizers import OPTIMIZERS, net
 
 torch.ops.load_library(LIBRARY)
 parts = torch.ops.graft.generated_parts
@@ -35,14 +36,6 @@ graph crossed {{
 }}
 """
 NAMES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.float64: "f64"}
-OPTIMIZERS = {
-    "AdamW": {"lr": 1e-2, "foreach": True},
-    "Adam": {"lr": 1e-2, "foreach": False, "weight_decay": 0.1, "amsgrad": True},
-    "SGD": {"lr": 0.1, "momentum": 0.9, "nesterov": True, "weight_decay": 1e-4, "foreach": True},
-    "RMSprop": {"lr": 1e-2, "centered": True, "momentum": 0.9, "foreach": True},
-    "Adagrad": {"lr": 1e-2, "foreach": True},
-    "RAdam": {"lr": 1e-2, "foreach": True},
-}
 
 
 def tensor(n, dtype, offset, turned):
@@ -103,16 +96,6 @@ class Parts(unittest.TestCase):
             self.assertTrue(all(torch.equal(a, b) for a, b in zip(s, sets[i])))
 
 
-class Net(torch.nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc, self.norm = torch.nn.Linear(96, 250), torch.nn.LayerNorm(250)
-        self.scale = torch.nn.Parameter(torch.tensor(1.5))
-        both = torch.randn(2, 33)
-        self.low, self.high = torch.nn.Parameter(both[0]), torch.nn.Parameter(both[1])
-        self.turned = torch.nn.Parameter(torch.randn(5, 7).t())
-
-
 class Steps(unittest.TestCase):
     def setUp(self):
         torch._dynamo.reset()
@@ -122,9 +105,7 @@ class Steps(unittest.TestCase):
         updates.Update.is_faster = self.timed
 
     def steps(self, name, how, recorded=False):
-        torch.manual_seed(0)
-        models = Net().cuda(), Net().cuda()
-        models[1].load_state_dict(models[0].state_dict())
+        models = net().cuda(), net().cuda()
         plain, own = (getattr(torch.optim, name)(m.parameters(), **how) for m in models)
         backend = graft_fx.backend(None, graft=PROGRAM, library=LIBRARY, training=True)
         own.step = torch.compile(own.step, backend=backend)

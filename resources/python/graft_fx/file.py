@@ -1,10 +1,11 @@
-"""The file that Graft reads: an uncompressed zip of one JSON document and the tensors' bytes."""
+"""The file that Graft reads, an uncompressed zip of one JSON document and the tensors' bytes; and the one that it writes."""
 
 import contextlib
 import ctypes
 import json
 import os
 import struct
+import warnings
 import zipfile
 
 import torch
@@ -50,3 +51,11 @@ class FileWriter:
         padding = -(start + 4) % 64
         info.extra = struct.pack("<HH", 0x4246, padding) + bytes(padding)
         z.writestr(info, data)
+
+
+def load_exported(path, library):
+    """The program of torch.export that Graft wrote there, with the operators of its library."""
+    torch.ops.load_library(library)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
+        return torch.export.load(path)

@@ -5,7 +5,6 @@ import json
 import subprocess
 import tempfile
 import time
-import warnings
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
@@ -15,7 +14,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from . import groups
 from .autocast import without_autocast
 from .compiled import fake_of
-from .file import FileWriter
+from .file import FileWriter, load_exported
 from .graphs import SYMBOLS, graph_data
 from .nodes import copied
 from .padding import pad_products
@@ -95,16 +94,14 @@ class Half:
             with tempfile.TemporaryDirectory(prefix="graft-") as folder:
                 writer.write(f"{folder}/half.fx", "Captured", [data])
                 if device.type in self.JUDGED:
-                    return self.judged(groups.fused(self.backend, folder), plain, arguments, device, outside, whole)
+                    program = load_exported(f"{folder}/half.pt2", self.backend.library) if groups.fused(self.backend, folder) else None
+                    return self.judged(program, plain, arguments, device, outside, whole)
                 torch.save(tuple(arguments[i].detach() if isinstance(arguments[i], torch.Tensor) else arguments[i] for i in plain),
                            f"{folder}/inputs.pt")
                 made = self.optimized(folder)
                 if made is None:
                     return None
-                torch.ops.load_library(self.backend.library)
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
-                    program = torch.export.load(f"{folder}/half.pt2")
+                program = load_exported(f"{folder}/half.pt2", self.backend.library)
             run = self.called(*self.taken(program, plain))
             self.compare(run, arguments)
             times = self.timed(run, arguments)

@@ -24,7 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import absent, checkpoints, dropouts, masks, norms, own_gradients
 from .autocast import HALVES, without_autocast
 from .compiled import decompositions_of, fake_of, mutations_of, training_signature, weights_of
-from .file import FileWriter
+from .file import FileWriter, load_exported
 from .graphs import SYMBOLS, graph_data
 from .halves import Half
 from .recorded import Recordings, recorder_for, why_not
@@ -279,10 +279,7 @@ class Trainer:
             if not any(rule["rewrites"] for rule in rules):
                 wrong = [rule["name"] for rule in rules if rule["rolledBack"]]
                 raise Unfit(f"{', '.join(wrong)} computes something else and was taken back" if wrong else "no rule matches in it")
-            torch.ops.load_library(self.backend.library)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
-                program = torch.export.load(f"{folder}/out.pt2")
+            program = load_exported(f"{folder}/out.pt2", self.backend.library)
         inner = program.graph_module
         for n in [n for n in inner.graph.nodes if n.target is torch.ops.aten._assert_tensor_metadata.default]:
             inner.graph.erase_node(n)

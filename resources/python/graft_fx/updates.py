@@ -12,10 +12,8 @@ import concurrent.futures
 import dataclasses
 import json
 import os
-import subprocess
 import tempfile
 import time
-import warnings
 import weakref
 
 import torch
@@ -24,11 +22,10 @@ import torch.utils._pytree as pytree
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import _disable_current_modes
 
-from . import foreach
-from .file import FileWriter
+from . import foreach, groups
+from .file import FileWriter, load_exported
 from .graphs import graph_data
 from .groups import ELSEWHERE, difference
-from .program import environment
 
 aten = torch.ops.aten
 RULES = """from graft import Recipe, eliminate_dead, fuse
@@ -155,37 +152,24 @@ def flat_graph(component):
 
 def fill_programs(backend, classes):
     """What the classes' programs are, take and give. Raises Refused."""
-    with tempfile.TemporaryDirectory(prefix="graft-") as folder:
-        for k, c in enumerate(classes):
-            os.mkdir(f"{folder}/{k}")
+    with tempfile.TemporaryDirectory(prefix="graft-") as root:
+        folders = [f"{root}/{k}" for k in range(len(classes))]
+        for folder, c in zip(folders, classes):
+            os.mkdir(folder)
             module, writer = flat_graph(c.components[0]), FileWriter()
             values = [p.meta["val"] for p in module.graph.find_nodes(op="placeholder")]
             data = graph_data(module, values, {}, module, writer, lower=True)
-            writer.write(f"{folder}/{k}/part.fx", "Captured", [data])
+            writer.write(f"{folder}/half.fx", "Captured", [data])
             # Graft names nodes as FX does, or as ATen's graph where one becomes several. It passes over names that are none.
             whole = sorted({n["name"] for form in ("fx", "aten") for n in data[form] if n["op"] == "call_function"})
-            with open(f"{folder}/{k}/fusion.json", "w", encoding="utf-8") as f:
+            with open(f"{folder}/fusion.json", "w", encoding="utf-8") as f:
                 json.dump({"fusion": 1, "automatic": False, "merge": [whole]}, f)
-            with open(f"{folder}/{k}/fused.py", "w", encoding="utf-8") as f:
-                f.write(RULES)
-
-        def applied(k):
-            at = f"{folder}/{k}"
-            command = [backend.graft, "apply", f"{at}/part.fx", "--rules", f"{at}/fused.py", "--recipe", "Fused", "-o", f"{at}/part.pt2",
-                       "--as-declared", "--no-verify", "--no-timing", "--json"]
-            return subprocess.run(command, capture_output=True, text=True, stdin=subprocess.DEVNULL, env=environment(backend.library))
-
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            runs = list(pool.map(applied, range(len(classes))))
-        torch.ops.load_library(backend.library)
-        for k, (c, run) in enumerate(zip(classes, runs)):
-            if run.returncode == 7:
-                raise Refused("nothing in it can be fused")
-            if run.returncode != 0:
-                raise Refused(f"graft apply: {run.stderr.strip() or f'exit code {run.returncode}'}")
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", UserWarning)  # its buffers are read-only, and nobody writes to them
-                fill_program(c, torch.export.load(f"{folder}/{k}/part.pt2"))
+            are_fused = list(pool.map(lambda folder: groups.fused(backend, folder, RULES), folders))
+        if not all(are_fused):
+            raise Refused("an operator in it has no kernel")
+        for folder, c in zip(folders, classes):
+            fill_program(c, load_exported(f"{folder}/half.pt2", backend.library))
 
 
 def fill_program(found, exported):
