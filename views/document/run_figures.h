@@ -11,10 +11,11 @@
 
 namespace graft {
 
+/// Three digits at least, and no exponent in front of a unit: "7.91", "31.4", "1743".
+inline QString threeDigits(double v) { return v >= 99.95 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3); }
 inline QString ms(double v) {
   constexpr double few = 0.1;
-  if (v > 0 && v < few) return QString::number(1000 * v, 'g', 3) + QStringLiteral(" µs");
-  return (v >= 100 ? QString::number(v, 'f', 0) : QString::number(v, 'g', 3)) + QStringLiteral(" ms");
+  return v > 0 && v < few ? threeDigits(1000 * v) + QStringLiteral(" µs") : threeDigits(v) + QStringLiteral(" ms");
 }
 /// Of microseconds: "7.91 µs", "31.4 µs", "7.91 ms".
 inline QString micros(double us) {
@@ -24,9 +25,9 @@ inline QString micros(double us) {
 }
 inline QString small(double v) { return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'g', 3); }
 inline QString bytes(double v) {
-  return v >= 1e9   ? QStringLiteral("%1 GB").arg(v / 1e9, 0, 'g', 3)
-         : v >= 1e6 ? QStringLiteral("%1 MB").arg(v / 1e6, 0, 'g', 3)
-         : v >= 1e3 ? QStringLiteral("%1 kB").arg(v / 1e3, 0, 'g', 3)
+  return v >= 1e9   ? threeDigits(v / 1e9) + QStringLiteral(" GB")
+         : v >= 1e6 ? threeDigits(v / 1e6) + QStringLiteral(" MB")
+         : v >= 1e3 ? threeDigits(v / 1e3) + QStringLiteral(" kB")
                     : QStringLiteral("%1 B").arg(v, 0, 'f', 0);
 }
 inline QString signedPercent(double now, double before) {

@@ -4,11 +4,14 @@
 #include <QFile>
 #include <QFontDatabase>
 #include <QFontInfo>
+#include <QIconEngine>
 #include <QPainter>
 #include <QPalette>
 #include <QStyleFactory>
 #include <QSvgRenderer>
+#include <map>
 #include <optional>
+#include <utility>
 
 #include "views/widgets/qt_color.h"
 
@@ -142,25 +145,43 @@ void applyTheme(Theme theme) {
                css(mix(p.accent, p.text, 0.15))));
 }
 
+namespace {
+
+/// An icon in the colours that the theme had when it was made, drawn at the sizes that are asked for.
+class ThemedIcon : public QIconEngine {
+ public:
+  ThemedIcon(QByteArray svg, QByteArray normal, QByteArray disabled)
+      : svg_(std::move(svg)), normal_(std::move(normal)), disabled_(std::move(disabled)) {}
+
+  QIconEngine* clone() const override { return new ThemedIcon(*this); }
+  void paint(QPainter* painter, const QRect& rect, QIcon::Mode mode, QIcon::State) override {
+    QByteArray svg = svg_;
+    svg.replace("currentColor", mode == QIcon::Disabled ? disabled_ : normal_);
+    QSvgRenderer(svg).render(painter, rect);
+  }
+  QPixmap pixmap(const QSize& size, QIcon::Mode mode, QIcon::State state) override {
+    const std::pair key{std::pair{size.width(), size.height()}, mode == QIcon::Disabled};
+    QPixmap& known = drawn_[key];
+    if (!known.isNull()) return known;
+    known = QPixmap(size);
+    known.fill(Qt::transparent);
+    QPainter painter(&known);
+    paint(&painter, QRect(QPoint(), size), mode, state);
+    return known;
+  }
+
+ private:
+  QByteArray svg_, normal_, disabled_;
+  std::map<std::pair<std::pair<int, int>, bool>, QPixmap> drawn_;
+};
+
+}  // namespace
+
 QIcon icon(const QString& name) {
   QFile file(QStringLiteral(":/icons/%1.svg").arg(name));
   if (!file.open(QIODevice::ReadOnly)) return {};
-  const QByteArray source = file.readAll();
-  QIcon icon;
-  for (const auto& [mode, color] : {std::pair{QIcon::Normal, current.text},
-                                    std::pair{QIcon::Disabled, mix(current.background, current.text, 0.35)}}) {
-    QByteArray svg = source;
-    svg.replace("currentColor", QByteArray::fromStdString(color.hex()));
-    QSvgRenderer renderer(svg);
-    for (int size : {16, 24, 32, 48}) {
-      QPixmap pixmap(size, size);
-      pixmap.fill(Qt::transparent);
-      QPainter painter(&pixmap);
-      renderer.render(&painter);
-      icon.addPixmap(pixmap, mode);
-    }
-  }
-  return icon;
+  const auto ink = [](Color color) { return QByteArray::fromStdString(color.hex()); };
+  return QIcon(new ThemedIcon(file.readAll(), ink(current.text), ink(mix(current.background, current.text, 0.35))));
 }
 
 }  // namespace graft

@@ -203,6 +203,20 @@ class CapturedTest : public test::WindowFixture {
     QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
   }
 
+  void aModuleOfTheBackwardPassSaysLessBeforeItsNameGoes() {
+    JointRow row;
+    row.backwardNodes = 484;
+    row.againNodes = 8;
+    const QFontMetricsF metrics(QApplication::font());
+    const QString name = QStringLiteral("encoder"), most = QStringLiteral("484 nodes, 8 computed again"),
+                  less = QStringLiteral("484 nodes, 8 again");
+    const double whole = metrics.horizontalAdvance(most) + 12 + metrics.horizontalAdvance(name);
+    QCOMPARE(JointView::wordsOfBackward(row, name, whole + 1, metrics), most);
+    QCOMPARE(JointView::wordsOfBackward(row, name, whole - 1, metrics), less);
+    QCOMPARE(JointView::wordsOfBackward(row, QString(80, QLatin1Char('m')), whole, metrics), most);
+    QCOMPARE(JointView::wordsOfBackward(row, name, 10, metrics), QStringLiteral("484 nodes"));
+  }
+
   void fromAnyGraphOfATrainingStepTheJointOneIsShown() {
     openCapture("step.fx");
     QCOMPARE(document().method(), QStringLiteral("forward"));

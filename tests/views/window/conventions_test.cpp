@@ -25,6 +25,7 @@
 
 #include "tests/views/support/window_fixture.h"
 #include "views/document/graph_decode.h"
+#include "views/document/run_figures.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/rules/library_panel.h"
 #include "views/panels/rules/matches_panel.h"
@@ -33,6 +34,7 @@
 #include "views/panels/run/run_panel.h"
 #include "views/picture/picture.h"
 #include "views/widgets/qscintilla.h"
+#include "views/widgets/theme.h"
 #include "views/window/command_palette.h"
 #include "views/window/files/session_file.h"
 #include "views/window/tour.h"
@@ -71,6 +73,22 @@ class ConventionsTest : public test::WindowFixture {
   }
   void init() { forget(); }
   void cleanup() { window_.reset(); }
+
+  void figuresHaveNoExponentInFrontOfAUnit() {
+    QCOMPARE(ms(1743.2), QStringLiteral("1743 ms"));
+    QCOMPARE(ms(99.97), QStringLiteral("100 ms"));
+    QCOMPARE(ms(7.912), QStringLiteral("7.91 ms"));
+    QCOMPARE(bytes(999.7e3), QStringLiteral("1000 kB"));
+    QCOMPARE(bytes(2.5e6), QStringLiteral("2.5 MB"));
+  }
+
+  void iconsAreDrawnAtTheSizesThatAreAskedFor() {
+    const QIcon open = icon(QStringLiteral("open"));
+    for (const int size : {16, 20, 47}) QCOMPARE(open.pixmap(size, size).size(), QSize(size, size));
+    const QImage normal = open.pixmap(32, 32).toImage(), disabled = open.pixmap(32, 32, QIcon::Disabled).toImage();
+    QVERIFY(normal != disabled);
+    QVERIFY(icon(QStringLiteral("no such icon")).isNull());
+  }
 
   void thePaletteListsEveryActionOfTheMenusWithItsShortcut() {
     open();

@@ -19,7 +19,7 @@ namespace graft {
 namespace {
 
 constexpr double moduleHeight = 30, tensorHeight = 24, headHeight = 34, footHeight = 34, margin = 26, indent = 12,
-                 mostIndent = 8 * indent, widestBand = 18, thinnestBand = 2;
+                 mostIndent = 8 * indent, widestBand = 18, thinnestBand = 2, nameGap = 12;
 
 QString shortOperator(const QString& op) {
   return op.startsWith(QLatin1String("aten.")) ? op.section(QLatin1Char('.'), 1, 1) : op;
@@ -48,7 +48,7 @@ void arrow(QPainter& p, QPointF from, QPointF to) {
 QString bytesInWords(qint64 n) { return graft::bytes(static_cast<double>(n)); }
 
 QString timeInWords(double us) {
-  return us >= 1000 ? JointView::tr("%1 ms").arg(us / 1000, 0, 'g', 3)
+  return us >= 1000 ? JointView::tr("%1 ms").arg(threeDigits(us / 1000))
                     : JointView::tr("%1 µs").arg(us, 0, 'f', us > 0 && us < 10 ? 1 : 0);
 }
 
@@ -336,6 +336,19 @@ void JointView::drawRow(QPainter& p, int row, const Lanes& l) const {
   }
 }
 
+/// The longest that leaves the name room, or of a name that is too long, the longest of all. The tooltip has all of it.
+QString JointView::wordsOfBackward(const JointRow& row, const QString& name, double room,
+                                   const QFontMetricsF& metrics) {
+  const QString few = counted(row.backwardNodes, tr("node"), tr("nodes"));
+  if (row.againNodes == 0) return few;
+  const QStringList ways{tr("%1, %2 computed again").arg(few).arg(row.againNodes),
+                         tr("%1, %2 again").arg(few).arg(row.againNodes), few};
+  for (const double needed : {nameGap + metrics.horizontalAdvance(name), 0.0})
+    for (const QString& way : ways)
+      if (metrics.horizontalAdvance(way) + needed <= room) return way;
+  return few;
+}
+
 void JointView::drawModule(QPainter& p, const JointRow& row, const QRectF& r, const Lanes& l, bool) const {
   const double in = std::min(row.depth * indent, mostIndent);
   const QRectF left(l.left + in, r.top() + 3, l.gutterLeft - l.left - in - 8, r.height() - 6);
@@ -367,18 +380,9 @@ void JointView::drawModule(QPainter& p, const JointRow& row, const QRectF& r, co
                metrics.elidedText(row.detail, Qt::ElideRight, label.width() - used));
   }
   const QRectF inside = right.adjusted(8, 0, -8, 0);
-  // The longest that has room; the tooltip has all of it.
-  const QString few = counted(row.backwardNodes, tr("node"), tr("nodes"));
-  QStringList ways{few};
-  if (row.againNodes > 0)
-    ways = {tr("%1, %2 computed again").arg(few).arg(row.againNodes), tr("%1, %2 again").arg(few).arg(row.againNodes),
-            few};
-  const QString back = *std::find_if(ways.begin(), ways.end() - 1, [&](const QString& way) {
-    return metrics.horizontalAdvance(way) <= inside.width();
-  });
+  const QString back = wordsOfBackward(row, name, inside.width(), metrics);
   p.setPen(dim);
-  const double backWidth = metrics.horizontalAdvance(back);
-  const double nameRoom = inside.width() - backWidth - 12;
+  const double nameRoom = inside.width() - metrics.horizontalAdvance(back) - nameGap;
   p.drawText(inside, Qt::AlignVCenter, metrics.elidedText(back, Qt::ElideRight, inside.width()));
   // The left half names the module, too: a part of its name says nothing here.
   if (nameRoom >= metrics.horizontalAdvance(name)) {

@@ -32,6 +32,8 @@ class JointView : public QAbstractScrollArea {
   void openAll(bool open);
   /// Opens what hides the tensor, and stands on it.
   void reveal(const QString& value, const QString& module);
+  /// What a module of the backward pass says beside its name.
+  static QString wordsOfBackward(const JointRow& row, const QString& name, double room, const QFontMetricsF& metrics);
 
  Q_SIGNALS:
   void chosen(const QString& key);  ///< a node's name, or "@" and a module's path

@@ -30,8 +30,8 @@ class KernelRow : public QTreeWidgetItem {
 /// "24.1 MFLOP".
 QString flops(double n) {
   return n >= 1e9   ? QStringLiteral("%1 GFLOP").arg(n / 1e9, 0, 'f', n >= 1e10 ? 0 : 2)
-         : n >= 1e6 ? QStringLiteral("%1 MFLOP").arg(n / 1e6, 0, 'g', 3)
-         : n >= 1e3 ? QStringLiteral("%1 kFLOP").arg(n / 1e3, 0, 'g', 3)
+         : n >= 1e6 ? QStringLiteral("%1 MFLOP").arg(threeDigits(n / 1e6))
+         : n >= 1e3 ? QStringLiteral("%1 kFLOP").arg(threeDigits(n / 1e3))
                     : QStringLiteral("%1 FLOP").arg(n, 0, 'f', 0);
 }
 

@@ -12,7 +12,7 @@ namespace {
 
 /// "812 µs", "3.4 ms".
 QString length(double us) {
-  return us >= 5000 ? QStringLiteral("%1 ms").arg(us / 1000, 0, 'g', 3) : QStringLiteral("%1 µs").arg(us, 0, 'f', 0);
+  return us >= 5000 ? QStringLiteral("%1 ms").arg(threeDigits(us / 1000)) : QStringLiteral("%1 µs").arg(us, 0, 'f', 0);
 }
 
 QString laneName(const RunTimeline::Lane& lane) {

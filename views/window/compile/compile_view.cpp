@@ -200,7 +200,7 @@ const FusionPair* CompileView::pairOf(int edge) const {
 QString CompileView::edgeTip(int edge) const {
   const FusionPair* p = pairOf(edge);
   if (!p) return {};
-  const auto us = [](double v) { return QString::number(v, 'g', 3); };
+  const auto us = [](double v) { return threeDigits(v); };
   QString tip = p->isMerged ? tr("<b>%1 and %2 are one kernel</b>") : tr("<b>%1 and %2 are two kernels</b>");
   tip = tip.arg(p->producer.toHtmlEscaped(), p->consumer.toHtmlEscaped());
   if (!p->why.isEmpty()) tip += QStringLiteral("<br>") + p->why.toHtmlEscaped();
