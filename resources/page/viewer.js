@@ -128,6 +128,9 @@ class Pane {
     const seen = new Set(), of = new Map(), taken = new Taken();
     this.layout.rects.forEach((r) => { if (r && !r.open) taken.add(r); });
     this.labels = [];
+    const starts = new Map();  // by box: where its ways leave
+    for (const {stops, from, isStart} of this.layout.ways)
+      if (isStart) starts.has(from) ? starts.get(from).push(stops[0][0]) : starts.set(from, [stops[0][0]]);
     for (const {value, stops, from, isStart} of this.layout.ways) {
       if (!isStart || seen.has(`${value} ${from}`)) continue;
       seen.add(`${value} ${from}`);
@@ -140,9 +143,12 @@ class Pane {
       const w = widthOf(LABEL, text), down = isUp ? y - 5 : y + 12 + shift, left = x - 5 - w;
       const right = Math.max(x + 5, ...own.map((other) => other.end + 10));
       const bend = (stops.find((stop) => stop[0] !== x) || [x])[0] - x;
+      // No other way of the box comes between a way and its label, as far as there is a side without one.
+      const isFree = (begin, end) => !starts.get(from).some((other) => other > begin && other < end);
+      const isFreeLeft = isFree(left, x - 1), isFreeRight = isFree(x + 1, x + 5 + w);
+      const isLeft = bend > 3 ? isFreeLeft || !isFreeRight : !isFreeRight && isFreeLeft && bend > -3;
       const places = toRight ? [[isUp ? x - 7 - w : x + 7 + shift, y - 4 + 12 * own.length]]
-        : own.length ? [[right, down]]
-        : bend > 3 ? [[left, down], [right, down]] : [[right, down], [left, down]];
+        : isLeft ? [[left, down], [right, down]] : [[right, down], [left, down]];
       const at = places.find(([px, py]) => taken.isFree({x: px, y: py - 8, w, h: 10}));
       of.set(from, [...own, {text, end: (at || [right])[0] + w}]);
       if (!at) continue;

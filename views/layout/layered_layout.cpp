@@ -329,6 +329,12 @@ class Nested {
       for (Rect& r : layout.boxes) r = {r.y, r.x, r.height, r.width};
     }
     layout.edges.resize(graph_.edges.size());
+    std::vector<std::vector<double>> startsOf(graph_.boxes.size());  // by box: where its edges leave
+    for (size_t e = 0; options_.labels && isDown() && e < graph_.edges.size(); ++e) {
+      const Piece& first = pieces_[e].front();
+      const auto& stops = at(first.container).level.edges[first.edge].stops;
+      if (!stops.empty()) startsOf[graph_.edges[e].from].push_back(frames[first.container + 1].at(stops.front()).x);
+    }
     std::unordered_map<uint64_t, char> labelled;
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       std::vector<Point> stops;
@@ -342,7 +348,8 @@ class Nested {
       if (!stops.empty() && !isFar && !graph_.edges[e].label.empty() && options_.labels &&
           labelled.try_emplace(graph_.edges[e].value.index, 1).second) {
         std::string text = labelOf(e);
-        const Point at = isDown() ? labelAt(graph_.edges[e], text, stops) : labelBelow(layout, graph_.edges[e], text);
+        const Point at = isDown() ? labelAt(graph_.edges[e], text, stops, startsOf[graph_.edges[e].from])
+                                  : labelBelow(layout, graph_.edges[e], text);
         addLabel(layout, static_cast<int>(e), at, std::move(text));
       }
       layout.edges[e] = smoothPath(stops);
@@ -360,8 +367,10 @@ class Nested {
       const VisibleEdge& other = graph_.edges[it->edge];
       if (other.from != own.from) continue;
       if (it->text == text) return;
+      constexpr double between = 10;
+      if (isDown() && at.x + textWidth(text, Metrics::labelSize) < it->at.x) continue;  // it stands left of that one
       if (isDown())
-        at.x = std::max(at.x, it->at.x + textWidth(it->text, Metrics::labelSize) + 10);
+        at.x = std::max(at.x, it->at.x + textWidth(it->text, Metrics::labelSize) + between);
       else if (turned_[own.from])
         at.y = std::min(at.y, it->at.y - Metrics::labelSize - 2);
       else
@@ -370,12 +379,22 @@ class Nested {
     layout.labels.push_back({edge, at, std::move(text)});
   }
 
-  /// Beside the edge where it leaves its source, on the side that it does not bend to.
-  Point labelAt(const VisibleEdge& edge, const std::string& text, const std::vector<Point>& stops) const {
+  /// Beside the edge where it leaves its source, on the side that it does not bend to. Another edge of the source does
+  /// not come between them, as far as there is a side without one. `starts`: where edges leave that source.
+  Point labelAt(const VisibleEdge& edge, const std::string& text, const std::vector<Point>& stops,
+                const std::vector<double>& starts) const {
+    constexpr double aside = 5, straight = 3;
     double width = textWidth(text, Metrics::labelSize), bend = 0;
     for (size_t i = 1; i < stops.size() && bend == 0; ++i) bend = stops[i].x - stops[0].x;
+    const auto isFree = [&](double from, double to) {
+      return std::none_of(starts.begin(), starts.end(), [&](double x) { return x > from && x < to; });
+    };
+    const double x = stops[0].x;
+    const bool isFreeLeft = isFree(x - aside - width, x - 1), isFreeRight = isFree(x + 1, x + aside + width);
+    bool isLeft = bend > straight;
+    if (isLeft ? !isFreeLeft && isFreeRight : !isFreeRight && isFreeLeft && bend > -straight) isLeft = !isLeft;
     const double y = turned_[edge.from] ? stops[0].y - 5 : stops[0].y + 12 + shadowOf(edge.from);
-    return {bend > 3 ? stops[0].x - 5 - width : stops[0].x + 5, y};
+    return {isLeft ? x - aside - width : x + aside, y};
   }
 
   /// Near the end where the edge leaves; what is wider than the box sticks out there.

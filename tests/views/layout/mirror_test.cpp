@@ -5,6 +5,7 @@
 #include "tests/support/catch.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/layout/layout.h"
+#include "views/layout/node_text.h"
 
 using namespace graft;
 
@@ -24,6 +25,31 @@ int boxTitled(const VisibleGraph& view, std::string_view title) {
 }
 
 }  // namespace
+
+TEST_CASE("no other edge of a box comes between an edge and its label, where there is a side without one") {
+  const Graph g = test::trainingStep(4);
+  const VisibleGraph view = makeVisibleGraph(g, {.depth = 1, .foldRepeats = false});
+  const Result<Layout> layout = layoutLayered(view);
+  REQUIRE(layout);
+  size_t several = 0;
+  for (const EdgeLabel& label : layout->labels) {
+    const int from = view.edges[static_cast<size_t>(label.edge)].from;
+    const double own = layout->edges[static_cast<size_t>(label.edge)].points.front().x;
+    const double width = textWidth(label.text, Metrics::labelSize), middle = label.at.x + width / 2;
+    bool hasLeft = false, hasRight = false, isBetween = false;
+    for (size_t e = 0; e < view.edges.size(); ++e) {
+      if (view.edges[e].from != from || layout->edges[e].points.empty()) continue;
+      const double x = layout->edges[e].points.front().x;
+      if (std::abs(x - own) < 1) continue;
+      ++several;
+      hasLeft |= x < own && x > own - 5 - width;
+      hasRight |= x > own && x < own + 5 + width;
+      isBetween |= x > std::min(own, middle) && x < std::max(own, middle);
+    }
+    if (!hasLeft || !hasRight) CHECK_FALSE(isBetween);
+  }
+  CHECK(several > 0);
+}
 
 TEST_CASE("the backward pass stands beside the forward pass and runs the other way") {
   const Graph g = test::trainingStep(4);
