@@ -133,31 +133,33 @@ class Placer {
     const bool isOneOfMany = !number.isEmpty() && around.size() > many;
     const double room = std::max(r.width() - 2 * gap - counted - 2, isOneOfMany ? 0.0 : std::min(wide, 2 * r.height()));
     const QString text = withNumber(toQt(b.title), names_.fitted(toQt(b.title), room));
-    double end = r.left() + gap;
+    double end = r.left() + gap, beside = onBorder;
     for (const QString& word : {text, number}) {  // of one that is too narrow, the number alone
       if (word.isEmpty()) continue;
       const double width = names_.width(word) + 4, left = r.left() + gap, right = r.right() - gap - width;
       const bool isOnMap = width * line <= mostOnMap * r.width() * r.height();
-      const std::array<Candidate, 8> candidates{{{{left, onBorder}},
+      const std::array<Candidate, 9> candidates{{{{left, onBorder}},
                                                  {{left, r.top() + 1}, true},
                                                  {{std::max(left, right - counted), onBorder}},
                                                  {{std::max(left, right - counted), r.top() + 1}, true},
                                                  {{left, r.top() + 1}, true, isOnMap},
                                                  {{left, r.top() - line}, true},
                                                  {{r.right() + 2, r.top()}, true},
-                                                 {{r.left() - 2 - width, r.top()}, true}}};
+                                                 {{r.left() - 2 - width, r.top()}, true},
+                                                 {{r.right() - width, onBorder}, true}}};
       const std::array<Candidate, 3> inside{{candidates[1], candidates[4], candidates[0]}};
       const auto at =
           word == number ? firstFree(inside, {width, line}, box) : firstFree(candidates, {width, line}, box);
       if (!at) continue;
       add(Kind::Name, box, *at, word);
       end = at->right() + 2;
+      if (at->left() >= r.right()) beside = at->top();
       break;
     }
     if (count.isEmpty()) return;
     const double high = names_.font().pixelSize() + 3, drop = (line - high) / 2;
     const double right = std::max(r.right() - 2 - counted, end);
-    const std::array<Candidate, 5> candidates{{{{right, onBorder + drop}},
+    const std::array<Candidate, 5> candidates{{{{right, beside + drop}},
                                                {{r.right() - 2 - counted, r.top() + 1 + drop}, true},
                                                {{r.right() - 2 - counted, r.bottom() - high / 2}},
                                                {{r.right() + 2, r.top() + drop}, true},
