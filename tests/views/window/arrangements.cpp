@@ -1,7 +1,8 @@
 // arrangements [--size WxH] [--theme T] [--method NAME] [--only NAME]... FOLDER ENGINE... -- MODEL [RULES]: pictures of
 // every arrangement of the window with a model, to look at: Explore collapsed, all open and at 100 %, Rewrite, Compare,
-// Measure, Compile, and the training step of a joint graph. Nothing is measured or verified. At double scale:
-// QT_SCALE_FACTOR=2.
+// Measure, Compile with its timeline and pairs, the picker and the guards of a capture, the training step of a joint
+// graph, and the model beside its own file in the table of several. Only what the timeline and that table show is
+// measured; nothing is verified. At double scale: QT_SCALE_FACTOR=2.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
@@ -14,7 +15,10 @@
 #include <functional>
 
 #include "views/canvas/canvas.h"
+#include "views/panels/captured/graph_picker.h"
+#include "views/panels/compile/kernels_panel.h"
 #include "views/panels/rules/matches_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/compile/compile_view.h"
 #include "views/window/main_window.h"
@@ -75,6 +79,39 @@ class Looker {
     window_.compileView().setByKernels(true);
     shoot("kernels");
     window_.compileView().setByKernels(false);
+    document_.compilation().measure();
+    const auto isMeasured = [&] { return !compilation.isBusy() && compilation.plan().isMeasured(); };
+    if (!until("times of kernels", isMeasured, 300000)) return;
+    auto* panel = window_.panel<KernelsPanel>();
+    panel->showTab(KernelsPanel::Between);
+    shoot("between");
+    panel->showTab(KernelsPanel::Timeline);
+    shoot("timeline");
+    panel->showTab(KernelsPanel::Kernels);
+  }
+
+  void captured() {
+    auto* picker = window_.findChild<GraphPicker*>();
+    if (!picker || !picker->isVisible() || !picker->menu()) return;
+    window_.arrange(Arrangement::Explore);
+    window_.docks().show(QStringLiteral("guards"));
+    shoot("guards");
+    picker->menu()->popup(picker->mapToGlobal(QPoint(0, -picker->menu()->sizeHint().height())));
+    QTest::qWait(100);
+    const QString path = pathOf("picker");
+    if (!picker->menu()->grab().save(path)) failed_ = true;
+    std::printf("%s\n", qPrintable(path));
+    picker->menu()->hide();
+  }
+
+  void several() {
+    window_.docks().show(QStringLiteral("sideBySide"));
+    auto* panel = window_.panel<SideBySidePanel>();
+    panel->list().addStep(0);
+    panel->list().addFile(document_.path());
+    if (!until("the other files", [&] { return panel->list().canRun(); })) return;
+    panel->list().run(1);
+    if (until("their runs", [&] { return !panel->list().isRunning(); })) shoot("several");
   }
 
   void training() {
@@ -101,9 +138,11 @@ class Looker {
     return false;
   }
 
+  QString pathOf(const char* name) const { return QStringLiteral("%1_%2.png").arg(stem_, QLatin1String(name)); }
+
   void shoot(const char* name) {
     QTest::qWait(500);
-    const QString path = QStringLiteral("%1_%2.png").arg(stem_, QLatin1String(name));
+    const QString path = pathOf(name);
     if (!window_.grab().save(path)) failed_ = true;
     std::printf("%s\n", qPrintable(path));
   }
@@ -158,6 +197,8 @@ int main(int argc, char** argv) {
   if (words.size() > split + 2 && look.wants("rewrite")) look.rewrite(words[split + 2]);
   if (look.wants("measure")) look.measure();
   if (look.wants("compile")) look.compile();
+  if (look.wants("captured")) look.captured();
   if (look.wants("training")) look.training();
+  if (look.wants("several")) look.several();
   return look.failed() ? 1 : 0;
 }
