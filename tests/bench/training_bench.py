@@ -112,10 +112,12 @@ class Steps:
             self.backend = graft_fx.backend(training=True, graft=program, fuse=True, decompose="inductor" if share == "inductor" else None,
                                             memory=f"{share}%" if share.isdigit() else "100%")
             self.call = torch.compile(self.model, backend=self.backend)
-        if compiled_step:
-            self.optimizer.step = torch.compile(self.optimizer.step, backend=self.backend or "inductor")
-            if self.backend and self.device == "cuda":
+        if compiled_step and self.backend:
+            graft_fx.compile_step(self.optimizer, self.backend)
+            if self.device == "cuda":
                 graft_fx.record_step(self.optimizer)
+        elif compiled_step:
+            self.optimizer.step = torch.compile(self.optimizer.step)
 
     def __call__(self):
         i = len(self.losses)

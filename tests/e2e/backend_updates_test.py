@@ -1,5 +1,6 @@
 """An optimizer's step behind torch.compile: one kernel for what all parameters' updates have in common, with the numbers of the step itself."""
 
+import copy
 import sys
 import unittest
 import warnings
@@ -72,6 +73,27 @@ class Updates(TestCase):
         self.assertTrue(backend.reports[-1]["rewritten"], backend.reports)
         for p, q in zip(*(m.parameters() for m in models)):
             torch.testing.assert_close(q, p, rtol=2e-5, atol=1e-5)
+
+    def test_a_scheduler_compiles_nothing_again(self):
+        for foreach in (False, None):
+            with self.subTest(foreach=foreach):
+                torch._dynamo.reset()
+                models, backend = (net(), net()), self.backend()
+                optimizers = [torch.optim.AdamW(m.parameters(), 1e-2, foreach=foreach) for m in models]
+                graft_fx.compile_step(optimizers[1], backend)
+                schedules = [torch.optim.lr_scheduler.StepLR(o, 2, 0.5) for o in optimizers]
+                for _ in range(6):
+                    for p, q in zip(*(m.parameters() for m in models)):
+                        p.grad = torch.randn_like(p)
+                        q.grad = p.grad.clone()
+                    for optimizer, schedule in zip(optimizers, schedules):
+                        optimizer.step()
+                        schedule.step()
+                self.assertEqual([r["rewritten"] for r in backend.reports], [True])
+                for p, q in zip(*(m.parameters() for m in models)):
+                    torch.testing.assert_close(q, p, rtol=2e-5, atol=1e-5)
+                self.assertAlmostEqual(float(optimizers[1].param_groups[0]["lr"]), 1e-2 / 8)
+                copy.deepcopy(optimizers[1].state_dict())
 
     def test_a_slower_step_is_taken_back_and_changes_nothing(self):
         updates.Update.is_faster = self.timed

@@ -108,9 +108,10 @@ class Steps(unittest.TestCase):
         models = net().cuda(), net().cuda()
         plain, own = (getattr(torch.optim, name)(m.parameters(), **how) for m in models)
         backend = graft_fx.backend(None, graft=PROGRAM, library=LIBRARY, training=True)
-        own.step = torch.compile(own.step, backend=backend)
         if recorded:
-            graft_fx.record_step(own)
+            graft_fx.record_step(graft_fx.compile_step(own, backend))
+        else:
+            own.step = torch.compile(own.step, backend=backend)
         for m in models:
             for p in m.parameters():
                 p.grad = torch.empty_like(p)

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .capturing import backend, capture, save
-    from .optimizing import record_step
+    from .optimizing import compile_step, record_step
 
-__all__ = ["backend", "capture", "record_step", "save"]
+__all__ = ["backend", "capture", "compile_step", "record_step", "save"]
 
 
 def __getattr__(name: str) -> Any:
@@ -28,4 +28,4 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     from . import capturing, optimizing
 
-    return getattr(optimizing if name == "record_step" else capturing, name)
+    return getattr(optimizing if name.endswith("_step") else capturing, name)

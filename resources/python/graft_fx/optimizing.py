@@ -1,6 +1,7 @@
-"""An optimizer's step as a CUDA graph.
+"""An optimizer's step behind a backend for torch.compile, and as a CUDA graph.
 
-    optimizer = graft_fx.record_step(torch.optim.AdamW(model.parameters(), 1e-3, fused=True))
+    graft_fx.compile_step(optimizer, graft_fx.backend(training=True))   # generated kernels (updates.py)
+    graft_fx.record_step(optimizer)                                     # with these, or with fused=True
 
 Recorded halves leave gradients in the same memory in each step, so the optimizer's step can be recorded, too.
 """
@@ -20,17 +21,7 @@ class RecordedStep:
         self.optimizer, self.recorder, self.plain = optimizer, recorder, optimizer.step
         self.seen, self.replays, self.pool, self.off = set(), {}, recorder.pool(), False
         self.count = {"recorded": 0, "replayed": 0, "asItWas": 0}
-        for group in optimizer.param_groups:
-            if "capturable" not in group:
-                continue
-            group["capturable"] = True  # counts and rates lie on the GPU then, so that a replay reads them
-            device = next((p.device for p in group["params"]), None)
-            if not isinstance(group["lr"], torch.Tensor):
-                group["lr"] = torch.tensor(float(group["lr"]), device=device)
-            for p in group["params"]:
-                state = optimizer.state.get(p, {})
-                if isinstance(state.get("step"), torch.Tensor):
-                    state["step"] = state["step"].to(device, torch.float32)
+        keep_numbers_in_tensors(optimizer)
 
     def key(self):
         """What a recording would have fixed: where everything lies, and the settings."""
@@ -75,6 +66,36 @@ class RecordedStep:
     def stop(self, why):
         self.off = True
         warnings.warn(f"graft_fx.record_step: the optimizer's steps are not recorded: {why}", stacklevel=4)
+
+
+def keep_numbers_in_tensors(optimizer):
+    """Has rates, and on a GPU counts of steps, lie in tensors, where the optimizer allows it: a step that is compiled or recorded reads
+    what they are then."""
+    for group in optimizer.param_groups:
+        device = next((p.device for p in group["params"]), torch.device("cpu"))
+        if device.type == "cpu":
+            if not group.get("foreach") and not group.get("fused") and isinstance(group.get("lr"), float):
+                group["lr"] = torch.tensor(group["lr"])
+            continue
+        if "capturable" not in group:
+            continue
+        group["capturable"] = True
+        if not isinstance(group["lr"], torch.Tensor):
+            group["lr"] = torch.tensor(float(group["lr"]), device=device)
+        for p in group["params"]:
+            state = optimizer.state.get(p, {})
+            if isinstance(state.get("step"), torch.Tensor):
+                state["step"] = state["step"].to(device, torch.float32)
+
+
+def compile_step(optimizer, backend):
+    """Has torch.compile compile the optimizer's step, with the same results but for rounding. Returns the optimizer, whose `step` stays a
+    method, so that schedulers may be made before or after. Rates become tensors, which schedulers change in place: a number would be part
+    of what is compiled. `backend`: what torch.compile takes, such as `graft_fx.backend(training=True)`."""
+    keep_numbers_in_tensors(optimizer)
+    compiled = torch.compile(optimizer.step, backend=backend)
+    optimizer.step = types.MethodType(lambda self, closure=None: compiled() if closure is None else compiled(closure), optimizer)
+    return optimizer
 
 
 def recorder_of(devices):
