@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "core/compile/fusion/group_text.h"
+#include "core/compile/lower/lower.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "kernels/generated/call_kind.h"
@@ -123,6 +124,20 @@ std::vector<at::Tensor> Group::run(const Compiled& kernel, at::TensorList inputs
   return results.empty() ? runAten(inputs, sizes) : results;
 }
 
+/// Whether each element of a result depends on the elements at its place alone, and on numbers.
+bool Group::isElementwise() {
+  std::call_once(elementwiseAsked_, [&] {
+    const std::vector<NodeId> nodes = graph_->order();
+    isElementwise_ = std::all_of(nodes.begin(), nodes.end(), [&](NodeId id) {
+      const Node& node = graph_->node(id);
+      const lower::Kind kind = lower::traitsOf(*graph_, node).kind;
+      const auto& shape = graph_->value(node.outputs.front()).type.tensorInfo.shape;
+      return kind == lower::Kind::Pointwise || (kind == lower::Kind::Factory && shape && shape->empty());
+    });
+  });
+  return isElementwise_;
+}
+
 void Group::runParts(at::TensorList inputs, at::TensorList results) {
   const std::span<const ValueId> declared = graph_->inputs();
   const size_t taken = declared.size(), given = graph_->returns().size();
@@ -133,12 +148,13 @@ void Group::runParts(at::TensorList inputs, at::TensorList results) {
   TORCH_CHECK(parts * taken == inputs.size() && parts * given == results.size(),
               "graft::generated_parts: the program takes ", taken, " tensors and gives ", given, "; there are ",
               inputs.size(), " inputs and ", results.size(), " results");
-  if (runPartsOnCuda(inputs, results, parts)) return;
+  const bool mayFlatten = isElementwise();
+  if (mayFlatten && runPartsOnCuda(inputs, results, parts)) return;
   for (size_t p = 0; p < parts; ++p) {
     std::vector<at::Tensor> all = inputs.slice(p * taken, taken).vec();
     const at::TensorList out = results.slice(p * given, given);
     all.insert(all.end(), out.begin(), out.end());
-    flatten(all);
+    if (mayFlatten) flatten(all);
     const std::vector<at::Tensor> made = run(at::TensorList(all).slice(0, taken), {});
     for (size_t i = 0; i < given; ++i) all[taken + i].copy_(made[i]);
   }

@@ -47,7 +47,8 @@ class Group {
   Group(std::unique_ptr<Graph> graph, KernelChoice choice)
       : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_), hasProduct_(holdsProduct(*graph_)) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
-  std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);   // cuda_group.cpp
+  std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);  // cuda_group.cpp
+  bool isElementwise();
   bool runPartsOnCuda(at::TensorList inputs, at::TensorList results, size_t parts);  // cuda_group_parts.cpp
   std::vector<at::Tensor> run(const Compiled&, at::TensorList inputs, at::IntArrayRef sizes) const;
   bool find(const std::string& key, std::shared_ptr<const Compiled>&);
@@ -70,6 +71,8 @@ class Group {
   AtenRun aten_;
   /// Kernels with a matrix product are a GPU's. Elsewhere ATen's operators run, whose products are a library's.
   bool hasProduct_ = false;
+  std::once_flag elementwiseAsked_;
+  bool isElementwise_ = false;
 
   struct Entry {
     std::shared_ptr<const Compiled> kernel;  // null: none can be made, the ATen operators run

@@ -309,6 +309,15 @@ print((got - (torch.nn.functional.gelu(x) * w + (i + 2) * x)).abs().max().item()
         torch.library.opcheck(torch.ops.graft.generated_parts.default, ([torch.randn(4), torch.randn(4), torch.tensor(1.0)],
                                                                         [torch.empty(4), torch.empty(4)], UPDATE))
 
+    def test_parts_of_a_group_that_is_not_elementwise(self):
+        program = ("generated 1\ngraph s {\n  input %x : f32[4,8]\n  %s = aten.softmax.int(%x, -1, None) : f32[4,8]\n"
+                   "  %y = aten.mul.Tensor(%s, %x) : f32[4,8]\n  return %y\n}\n")
+        sets = [torch.randn(4, 8), torch.randn(3, 50)]
+        wanted = [torch.softmax(x, -1) * x for x in sets]
+        torch.ops.graft.generated_parts(sets, sets, program)
+        for x, y in zip(sets, wanted):
+            torch.testing.assert_close(x, y)
+
     def test_parts_that_do_not_fit_the_program_are_refused(self):
         p, m, rate = torch.randn(4), torch.randn(4), torch.tensor(1.0)
         with self.assertRaisesRegex(RuntimeError, "takes 3 tensors and gives 2; there are 5 inputs and 2 results"):
