@@ -381,7 +381,12 @@ TensorId combinedWindows(Call& c, const AdaptiveWindows& w, ReduceKind kind, dou
   };
   std::vector<size_t> dims;
   for (size_t k = 0; k < w.n; ++k) dims.push_back(k);
-  if (l.machine.isGpu || std::find(w.isEven.begin(), w.isEven.end(), false) == w.isEven.end())
+  // Channels side by side fill vectors anyhow: there it takes windows that are large.
+  constexpr int64_t large = 64;
+  int64_t elements = 1;
+  for (const ExprId e : w.extents) elements *= l.findNumber(e).value_or(1);
+  const bool hasVectors = l[w.x].fastest.value_or(w.sizes.size() - 1) < w.skip() && elements < large;
+  if (l.machine.isGpu || hasVectors || std::find(w.isEven.begin(), w.isEven.end(), false) == w.isEven.end())
     return along(w.x, d, w.sizes, dims);
   TensorId x = w.x;
   Sizes sizes = w.sizes;
