@@ -183,6 +183,13 @@ void ScenePainter::box(size_t i, bool hasUsualText) {
   const bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
   const Change change = look_.boxes.change[i];
   const Shade shade = shadeOf(i);
+  // Of thousands of blocks of colour, pens and brushes would take most of the time.
+  constexpr double seen = 1;  // pixel: what is thinner might be left out
+  if (look_.scale < 0.22 && block(M::titleSize) && !look_.selected[i] && r.height() * look_.scale >= seen) {
+    p_.fillRect(r, toQt(shade.fill));
+    if (look_.scale > 0.15) changeMark(change, r);
+    return;
+  }
   QPen outline = pen(toQt(shade.border), shade.width, shade.style);
   if (look_.selected[i])
     outline = pen(toQt(pal_.accent), 2.6);
