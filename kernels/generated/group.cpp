@@ -14,6 +14,7 @@
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "kernels/generated/call_kind.h"
+#include "kernels/generated/cuda/cuda_compiled.h"
 
 namespace graft::ops {
 namespace {
@@ -148,6 +149,13 @@ void Group::runParts(at::TensorList inputs, at::TensorList results) {
   TORCH_CHECK(parts * taken == inputs.size() && parts * given == results.size(),
               "graft::generated_parts: the program takes ", taken, " tensors and gives ", given, "; there are ",
               inputs.size(), " inputs and ", results.size(), " results");
+  for (size_t i = 0; i < results.size(); ++i)
+    TORCH_CHECK(results[i].device().is_cuda() == results[0].device().is_cuda(),
+                "graft::generated_parts: results are on several kinds of devices");
+  const bool readsHost = std::any_of(inputs.begin(), inputs.end(), isHostNumber);
+  TORCH_CHECK(
+      results.empty() || !results[0].is_cuda() || !readsHost || !CudaCompiled::isCapturing(results[0]),
+      "graft::generated_parts: a CUDA graph would keep the value that a number on the CPU has now; move it to the GPU");
   const bool mayFlatten = isElementwise();
   if (mayFlatten && runPartsOnCuda(inputs, results, parts)) return;
   for (size_t p = 0; p < parts; ++p) {
@@ -156,6 +164,12 @@ void Group::runParts(at::TensorList inputs, at::TensorList results) {
     all.insert(all.end(), out.begin(), out.end());
     if (mayFlatten) flatten(all);
     const std::vector<at::Tensor> made = run(at::TensorList(all).slice(0, taken), {});
+    for (size_t i = 0; i < given; ++i) {
+      const at::Tensor& to = all[taken + i];
+      TORCH_CHECK(to.sizes() == made[i].sizes() && to.scalar_type() == made[i].scalar_type(),
+                  "graft::generated_parts: result ", p * given + i, " has to be of ", made[i].scalar_type(),
+                  " and sizes ", made[i].sizes(), ", not of ", to.scalar_type(), " and ", to.sizes());
+    }
     for (size_t i = 0; i < given; ++i) all[taken + i].copy_(made[i]);
   }
 }

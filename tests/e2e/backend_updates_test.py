@@ -2,6 +2,7 @@
 
 import copy
 import sys
+import threading
 import unittest
 import warnings
 
@@ -104,6 +105,7 @@ class Updates(TestCase):
         finally:
             updates.Update.milliseconds = real
         self.assertEqual((report["update"]["plainMs"], report["update"]["milliseconds"], report["update"]["isKept"]), (1.0, 2.0, False))
+        self.assertFalse(report["rewritten"])
 
     def test_a_wrong_kernel_runs_as_it_was(self):
         right = updates.difference
@@ -114,6 +116,98 @@ class Updates(TestCase):
             self.assertIn("off by 1", report["reason"])
         finally:
             updates.difference = right
+
+    def test_an_error_while_both_ways_are_timed_leaves_one_step(self):
+        updates.Update.is_faster = self.timed
+        weight = torch.nn.Parameter(torch.ones(100))
+        weight.grad = torch.ones(100)
+        optimizer = torch.optim.SGD([weight], 0.1)
+        real, calls = updates.Update.milliseconds, []
+
+        def failing(*given):
+            calls.append(real(*given))
+            if len(calls) == 2:
+                raise torch.OutOfMemoryError("no memory")
+            return calls[-1]
+
+        updates.Update.milliseconds = failing
+        try:
+            graft_fx.compile_step(optimizer, self.backend()).step()
+        finally:
+            updates.Update.milliseconds = real
+        self.assertEqual(len(calls), 2)
+        torch.testing.assert_close(weight.detach(), torch.full((100,), 0.9))
+
+    def test_threads_that_step_at_the_same_time(self):
+        backend = self.backend()
+
+        def step(count, p, g):
+            count.add_(1)
+            p.add_(g * (1 - 0.5 ** count))
+
+        call = torch.compile(step, backend=backend)
+        wrong = []
+
+        def work(seed):
+            random = torch.Generator().manual_seed(seed)
+            for _ in range(40):
+                count, p, g = torch.tensor(float(seed)), torch.randn(300, generator=random), torch.randn(300, generator=random)
+                wanted = p + g * (1 - 0.5 ** (count + 1))
+                with torch.no_grad():
+                    call(count, p, g)
+                if not torch.allclose(p, wanted, atol=1e-5):
+                    wrong.append(seed)
+
+        work(0)
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertTrue(backend.reports[0]["rewritten"], backend.reports)
+        self.assertEqual(wrong, [])
+
+    def test_a_graph_that_writes_and_gives_something_runs_as_it_was(self):
+        class Counting(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = torch.nn.Linear(64, 64)
+                self.register_buffer("count", torch.zeros(64))
+
+            def forward(self, x):
+                y = torch.nn.functional.gelu(self.fc(x)) * self.count.exp()
+                self.count.add_(0.1)
+                return y
+
+        torch.manual_seed(0)
+        plain = Counting()
+        own = copy.deepcopy(plain)
+        call = torch.compile(own, backend=self.backend(budget=2))
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            for _ in range(3):
+                x = torch.randn(32, 64)
+                torch.testing.assert_close(call(x), plain(x))
+        torch.testing.assert_close(own.count, plain.count)
+        self.steps("SGD", {"lr": 1.0, "momentum": 0.9, "weight_decay": 0.1, "foreach": False}, budget=2)
+
+    def test_a_graph_that_writes_to_nothing_of_its_caller(self):
+        def nothing(p):
+            t = p * 2
+            t.add_(1)
+
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")
+            for _ in range(2):
+                torch.compile(nothing, backend=self.backend(budget=2))(torch.ones(3))
+
+    def test_a_loaded_state_keeps_its_numbers_in_tensors(self):
+        models = net(), net()
+        saved = torch.optim.AdamW(models[0].parameters(), 5e-3).state_dict()
+        optimizer = graft_fx.compile_step(torch.optim.AdamW(models[1].parameters(), 1e-2), self.backend())
+        optimizer.load_state_dict(saved)
+        self.assertIsInstance(optimizer.param_groups[0]["lr"], torch.Tensor)
+        self.assertAlmostEqual(float(optimizer.param_groups[0]["lr"]), 5e-3)
 
     def test_what_is_no_update_of_single_elements_runs_as_it_was(self):
         weight = torch.nn.Parameter(torch.randn(6, 6))

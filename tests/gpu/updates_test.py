@@ -84,6 +84,17 @@ class Parts(unittest.TestCase):
         torch.testing.assert_close(p, y)
         torch.testing.assert_close(m, z)
 
+    def test_a_set_that_reads_what_an_earlier_one_writes_runs_after_it(self):
+        torch.manual_seed(0)
+        p, g, m, q = (torch.randn(50000, device="cuda") for _ in range(4))
+        rate, program = torch.randn((), device="cuda"), CROSSED.format("f32", "f32")
+        y, z = crossed(p, g, m, rate)
+        second = crossed(y, g, q, rate)
+        result = torch.empty_like(p)
+        parts([p, g, m, rate, p, g, q, rate], [p, m, result, q], program)
+        for got, wanted in zip((p, m, result, q), (y, z, *second)):
+            torch.testing.assert_close(got, wanted)
+
     def test_results_of_their_own_and_no_elements(self):
         rate, program = torch.randn((), device="cuda"), CROSSED.format("f32", "f32")
         sets = [[torch.randn(n, device="cuda") for _ in range(3)] + [rate] for n in (0, 5, 4096)]

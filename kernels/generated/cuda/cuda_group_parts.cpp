@@ -1,5 +1,4 @@
 // Group::runParts on a GPU: an elementwise group for many sets of tensors, in place, in one launch for all of them.
-#include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
 #include <c10/util/Exception.h>
 
@@ -79,31 +78,32 @@ struct Pieces {
   }
 };
 
-/// Whether memory of one part is another one's: then their order counts, or a number changes while it is read.
+/// Whether memory that one part writes is another one's: then their order counts. An input may be a result of its own
+/// part, as a whole.
 bool overlap(const Pieces& pieces, size_t inputs) {
-  std::vector<std::pair<const char*, const char*>> written, numbers;
-  for (size_t p = 0; p < pieces.parts.size(); ++p) {
-    const std::vector<Memory>& all = pieces.parts[p];
-    for (size_t i = 0; i < all.size(); ++i) {
-      const char* const end = all[i].data + std::max<int64_t>(all[i].elementBytes, 1) * pieces.lengths[p];
-      if (i >= inputs) written.emplace_back(all[i].data, end);
-      if (i < inputs && all[i].elementBytes == 0) numbers.emplace_back(all[i].data, all[i].data + 1);
-      if (i >= inputs) continue;
-      // An input may be a result of its own part, as a whole.
-      for (size_t k = inputs; k < all.size() && all[i].elementBytes > 0; ++k) {
-        const char* const other = all[k].data + all[k].elementBytes * pieces.lengths[p];
-        const bool isApart = end <= all[k].data || other <= all[i].data;
-        if (!isApart && (all[i].data != all[k].data || all[i].elementBytes != all[k].elementBytes)) return true;
-      }
+  struct Stretch {
+    const char *begin, *end;
+    size_t part;
+    bool operator<(const Stretch& other) const { return begin < other.begin; }
+  };
+  std::vector<Stretch> written, read;
+  for (size_t p = 0; p < pieces.parts.size(); ++p)
+    for (size_t i = 0; i < pieces.parts[p].size(); ++i) {
+      const Memory& m = pieces.parts[p][i];
+      const Stretch all{m.data, m.data + (m.elementBytes > 0 ? m.elementBytes * pieces.lengths[p] : 1), p};
+      if (all.begin < all.end) (i < inputs ? read : written).push_back(all);
     }
-  }
   std::sort(written.begin(), written.end());
   for (size_t i = 1; i < written.size(); ++i)
-    if (written[i].first < written[i - 1].second) return true;
-  return std::any_of(numbers.begin(), numbers.end(), [&](const auto& n) {
-    const auto behind = std::upper_bound(written.begin(), written.end(), std::pair(n.first, n.second),
-                                         [](const auto& a, const auto& b) { return a.first < b.first; });
-    return behind != written.begin() && n.first < std::prev(behind)->second;
+    if (written[i].begin < written[i - 1].end) return true;
+  return std::any_of(read.begin(), read.end(), [&](const Stretch& r) {
+    // Those that are written do not overlap: the last one that begins before the end of what is read, and back.
+    for (auto w = std::lower_bound(written.begin(), written.end(), Stretch{r.end, r.end, 0}); w != written.begin();) {
+      --w;
+      if (w->end <= r.begin) return false;
+      if (w->part != r.part || w->begin != r.begin || w->end != r.end) return true;
+    }
+    return false;
   });
 }
 

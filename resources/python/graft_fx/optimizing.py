@@ -21,7 +21,7 @@ class RecordedStep:
         self.optimizer, self.recorder, self.plain = optimizer, recorder, optimizer.step
         self.seen, self.replays, self.pool, self.off = set(), {}, recorder.pool(), False
         self.count = {"recorded": 0, "replayed": 0, "asItWas": 0}
-        keep_numbers_in_tensors(optimizer)
+        watch_numbers(optimizer)
 
     def key(self):
         """What a recording would have fixed: where everything lies, and the settings."""
@@ -80,7 +80,7 @@ def keep_numbers_in_tensors(optimizer):
         if "capturable" not in group:
             continue
         group["capturable"] = True
-        if not isinstance(group["lr"], torch.Tensor):
+        if not isinstance(group["lr"], torch.Tensor) or group["lr"].device != device:
             group["lr"] = torch.tensor(float(group["lr"]), device=device)
         for p in group["params"]:
             state = optimizer.state.get(p, {})
@@ -88,11 +88,17 @@ def keep_numbers_in_tensors(optimizer):
                 state["step"] = state["step"].to(device, torch.float32)
 
 
+def watch_numbers(optimizer):
+    """As keep_numbers_in_tensors, also of states that are loaded later."""
+    keep_numbers_in_tensors(optimizer)
+    optimizer.register_load_state_dict_post_hook(keep_numbers_in_tensors)
+
+
 def compile_step(optimizer, backend):
     """Has torch.compile compile the optimizer's step, with the same results but for rounding. Returns the optimizer, whose `step` stays a
     method, so that schedulers may be made before or after. Rates become tensors, which schedulers change in place: a number would be part
     of what is compiled. `backend`: what torch.compile takes, such as `graft_fx.backend(training=True)`."""
-    keep_numbers_in_tensors(optimizer)
+    watch_numbers(optimizer)
     compiled = torch.compile(optimizer.step, backend=backend)
     optimizer.step = types.MethodType(lambda self, closure=None: compiled() if closure is None else compiled(closure), optimizer)
     return optimizer

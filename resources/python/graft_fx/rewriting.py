@@ -105,7 +105,12 @@ class Backend:
         try:
             return updates.Update(self, gm, report, say).compiled(example_inputs)
         except updates.Refused as e:
-            raise Unfit(str(e)) from e
+            if updates.is_of_optimizer(gm):
+                raise Unfit(str(e)) from e
+            try:
+                return self._rewrite(gm, example_inputs, report)  # a function that fills a tensor
+            except Unfit as other:
+                raise Unfit(f"{e}; {other}") from e
 
     def _rewrite(self, gm, example_inputs, report):
         if torch.is_grad_enabled() and any(isinstance(v, torch.Tensor) and v.requires_grad for v in example_inputs):
@@ -243,10 +248,15 @@ class Backend:
         """Both once on copies of the arguments: the same outputs in the same order. `coarse`: they compute in half precision."""
         copies = [[v.detach().clone() if isinstance(v, torch.Tensor) else v for v in arguments] for _ in range(2)]
         gpus = {v.device.index for v in arguments if isinstance(v, torch.Tensor) and v.device.type == "cuda"}
+        own = [*loaded.parameters(), *loaded.buffers()]
+        before = [t.clone() if t.is_inference() else t._version for t in own]
         with torch.no_grad(), torch.random.fork_rng(devices=sorted(gpus)):
-            expected = gm.forward(*copies[0])
             with without_autocast():
                 got = loaded(*[copies[1][i] for i in given])
+            # These are copies, which nobody would see written; and the graph as it was would write the model's own.
+            if any(not torch.equal(t.nan_to_num(), was.nan_to_num()) if t.is_inference() else t._version != was for t, was in zip(own, before)):
+                raise Unfit("it writes to parameters or buffers of the model")
+            expected = gm.forward(*copies[0])
         got = tuple(got) if outputs != 1 else (got,)
         if len(got) != len(expected):
             raise Unfit(f"the rewritten graph gives {len(got)} outputs instead of {len(expected)}")

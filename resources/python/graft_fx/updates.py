@@ -13,6 +13,7 @@ import dataclasses
 import json
 import os
 import tempfile
+import threading
 import time
 import weakref
 
@@ -48,6 +49,11 @@ def is_update(gm):
     names = [n.target if isinstance(n.target, str) else getattr(n.target, "__name__", "") for n in gm.graph.nodes
              if n.op in ("call_method", "call_function")]
     return any(name.endswith("_") and not name.endswith("__") for name in names)
+
+
+def is_of_optimizer(gm):
+    """Whether the graph calls what optimizers alone do: one function for a list of tensors."""
+    return any(getattr(n.target, "__name__", "").startswith(("_foreach_", "_fused_")) for n in gm.graph.nodes)
 
 
 def is_number(node):
@@ -166,8 +172,9 @@ def fill_programs(backend, classes):
                 json.dump({"fusion": 1, "automatic": False, "merge": [whole]}, f)
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             are_fused = list(pool.map(lambda folder: groups.fused(backend, folder, RULES), folders))
-        if not all(are_fused):
-            raise Refused("an operator in it has no kernel")
+        for c, is_fused in zip(classes, are_fused):
+            if not is_fused:
+                raise Refused(f"no kernel is generated for {c.components[0].nodes[0].target}")
         for folder, c in zip(folders, classes):
             fill_program(c, load_exported(f"{folder}/half.pt2", backend.library))
 
@@ -223,6 +230,8 @@ class Step:
                 if n.args[0] not in self.place or n.args[0] in self.into or any(u.op != "output" for u in n.users):
                     raise Refused(f"{n.name} writes to something else than an input")
                 self.into[n.args[0]] = n.args[1]
+        if not self.into:
+            raise Refused("it writes to none of its inputs")
         classes = collections.OrderedDict()
         for c in components_of(graph):
             classes.setdefault(c.key, Class([])).components.append(c)
@@ -258,20 +267,24 @@ class Step:
                     else:
                         number[r] = len(self.place) + len(own)
                         own.append(r.meta["val"])
-        self.own, self.kept = own, None
+        self.own = own
+        kinds = {}
+        for k, like in enumerate(own):
+            if like.dim() == 0:
+                kinds.setdefault((like.dtype, like.device), []).append(k)
+        self.numbers = list(kinds.items())
         self.calls = [(c, [number[part.inputs[k]] for part in c.components for k in c.takes],
                        [number[part.results[k]] for part in c.components for k in c.gives]) for c in self.classes]
         self.copies = [(self.place[p], number[value]) for p, value in self.behind]
 
     def tensors(self, arguments):
-        """The arguments, and memory for results that become no input: kept where it is a number."""
-        if self.kept is None:
-            self.kept = [self.memory(like) if like.dim() == 0 else None for like in self.own]
-        return arguments + [t if t is not None else self.memory(like) for t, like in zip(self.kept, self.own)]
-
-    @staticmethod
-    def memory(like):
-        return torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+        """The arguments, and memory for results that become no input. Numbers lie side by side."""
+        own = [None if like.dim() == 0 else torch.empty_strided(like.shape, like.stride(), dtype=like.dtype, device=like.device)
+               for like in self.own]
+        for (dtype, device), places in self.numbers:
+            for k, t in zip(places, torch.empty(len(places), dtype=dtype, device=device).unbind()):
+                own[k] = t
+        return arguments + own
 
     def verify(self, arguments):
         """Each component beside the ATen operators that it consists of, on copies. Raises Refused."""
@@ -292,8 +305,11 @@ class Step:
 
     def __call__(self, arguments):
         if not self.is_verified:
-            with _disable_current_modes():  # AOTAutograd watches the first call by one, which gives operators numbers for tensors
-                self.verify(arguments)
+            try:
+                with _disable_current_modes():  # AOTAutograd watches the first call by one, which gives operators numbers for tensors
+                    self.verify(arguments)
+            except RuntimeError as e:  # no memory for copies, too; nothing has been written yet
+                raise Refused(f"it cannot be compared: {str(e).splitlines()[0] if str(e) else type(e).__name__}") from e
             self.is_verified = True
             self.written = [weakref.ref(arguments[self.place[p]]) for p in self.into]
         tensors = self.tensors(arguments)
@@ -312,7 +328,7 @@ class Update:
 
     def __init__(self, backend, gm, report, say):
         self.backend, self.gm, self.report, self.say = backend, gm, report, say
-        self.step, self.run = None, None
+        self.step, self.run, self.deciding = None, None, threading.Lock()
 
     def compiled(self, example_inputs):
         """Raises Refused."""
@@ -342,30 +358,48 @@ class Update:
                 return self.run(*arguments)
             if any(isinstance(v, FakeTensor) for v in arguments):
                 return self.gm.forward(*arguments)
-            try:
-                result = made(*arguments)
-            except Refused as e:
-                if self.backend.strict:
-                    raise
-                self.report |= {"rewritten": False, "reason": str(e)}
-                self.say(f"it runs as it was: {e}")
-                self.run = self.gm.forward
-                return self.run(*arguments)
-            self.run = made if self.is_faster(made, arguments) else self.gm.forward
-            return result
+            with self.deciding:
+                if self.run is None:
+                    return self.decide(made, arguments)
+            return self.run(*arguments)
 
         return run
 
+    def decide(self, made, arguments):
+        """The first step: compared, and both ways timed."""
+        try:
+            result = made(*arguments)
+        except Refused as e:
+            if self.backend.strict:
+                raise
+            self.report |= {"rewritten": False, "reason": str(e)}
+            self.say(f"it runs as it was: {e}")
+            self.run = self.gm.forward
+            return self.run(*arguments)
+        if self.is_faster(made, arguments):
+            self.run = made
+        else:
+            self.report |= {"rewritten": False, "reason": "its kernels are slower than the step as it was"}
+            self.run = self.gm.forward
+        return result
+
     def is_faster(self, made, arguments):
-        """Times both on the values that there are, which are put back."""
+        """Times both on the values that there are, which are put back. Processes that train together have to do the same, and so take the
+        kernels untimed."""
+        if torch.distributed.is_available() and torch.distributed.is_initialized():
+            return True
         written = [t for t in (r() for r in self.step.written) if t is not None]
         try:
             kept = [t.clone() for t in written]
         except torch.OutOfMemoryError:
-            return True  # there is no room for the values; a kernel reads and writes everything once
-        times = [self.milliseconds(function, arguments, written[0].device) for function in (self.gm.forward, made)]
-        for t, value in zip(written, kept):
-            t.copy_(value)
+            return True  # a kernel reads and writes everything once
+        try:
+            times = [self.milliseconds(function, arguments, written[0].device) for function in (self.gm.forward, made)]
+        except torch.OutOfMemoryError:
+            return True
+        finally:
+            for t, value in zip(written, kept):
+                t.copy_(value)
         self.report["update"] |= {"plainMs": times[0], "milliseconds": times[1], "isKept": times[1] <= times[0]}
         return times[1] <= times[0]
 

@@ -322,6 +322,8 @@ print((got - (torch.nn.functional.gelu(x) * w + (i + 2) * x)).abs().max().item()
         p, m, rate = torch.randn(4), torch.randn(4), torch.tensor(1.0)
         with self.assertRaisesRegex(RuntimeError, "takes 3 tensors and gives 2; there are 5 inputs and 2 results"):
             torch.ops.graft.generated_parts([p, m, rate, p, m], [p, m], UPDATE)
+        with self.assertRaisesRegex(RuntimeError, "result 1 has to be of Float and sizes"):
+            torch.ops.graft.generated_parts([p, m, rate], [p.clone(), torch.empty(4, dtype=torch.int32)], UPDATE)
         weight = torch.nn.Parameter(p)
         with self.assertRaisesRegex(RuntimeError, "under torch.no_grad"):
             torch.ops.graft.generated_parts([weight, m, rate], [weight, m], UPDATE)
