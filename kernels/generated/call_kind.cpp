@@ -34,6 +34,13 @@ at::Tensor broughtTo(const c10::Device& device, const at::Tensor& number) {
   return there;
 }
 
+bool lieAlike(const at::Tensor& a, const at::Tensor& b) {
+  if (a.sizes() != b.sizes()) return false;
+  for (int64_t d = 0; d < a.dim(); ++d)
+    if (a.size(d) != 1 && a.stride(d) != b.stride(d)) return false;
+  return true;
+}
+
 bool arePlain(at::TensorList tensors, const c10::Device& device) {
   return std::all_of(tensors.begin(), tensors.end(), [&](const at::Tensor& t) {
     // "cpu" and "cpu:0" are one device.

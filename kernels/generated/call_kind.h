@@ -29,6 +29,8 @@ c10::Device deviceOf(at::TensorList);
 /// A number on the CPU as one on the device; other tensors as they are.
 at::Tensor broughtTo(const c10::Device&, const at::Tensor&);
 
+/// Whether both have the same sizes and, where these count, the same strides.
+bool lieAlike(const at::Tensor&, const at::Tensor&);
 /// Whether the tensors lie on the device as loops and kernels read them.
 bool arePlain(at::TensorList, const c10::Device&);
 

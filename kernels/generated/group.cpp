@@ -52,9 +52,7 @@ std::vector<int64_t> factors(const std::vector<std::vector<int64_t>>& rows, cons
 /// Sets of other dimensions are of one kind then: tensors that lie alike, beside numbers.
 void flatten(std::vector<at::Tensor>& set) {
   const at::Tensor& last = set.back();
-  const auto fits = [&](const at::Tensor& t) {
-    return t.dim() == 0 || (t.sizes() == last.sizes() && t.strides() == last.strides());
-  };
+  const auto fits = [&](const at::Tensor& t) { return t.dim() == 0 || lieAlike(t, last); };
   if (!last.is_non_overlapping_and_dense() || !std::all_of(set.begin(), set.end(), fits)) return;
   const int64_t n = last.numel();
   for (at::Tensor& t : set)

@@ -191,6 +191,24 @@ class Updates(TestCase):
         torch.testing.assert_close(own.count, plain.count)
         self.steps("SGD", {"lr": 1.0, "momentum": 0.9, "weight_decay": 0.1, "foreach": False}, budget=2)
 
+    def test_a_step_that_runs_as_it_was_counts_once(self):
+        torch.manual_seed(0)
+        weights = [torch.nn.Parameter(torch.ones(6, 6)) for _ in range(2)]
+        plain, own = (torch.optim.AdamW([w], 1e-2, foreach=False) for w in weights)
+        backend = self.backend(budget=2)
+        graft_fx.compile_step(own, backend)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for _ in range(3):
+                for w in weights:
+                    torch.manual_seed(1)
+                    w.grad = torch.randn(6, 6).t()  # its elements lie in another order than the parameter's
+                plain.step()
+                own.step()
+        self.assertFalse(backend.reports[-1]["rewritten"], backend.reports)
+        self.assertEqual(float(own.state[weights[1]]["step"]), 3)
+        torch.testing.assert_close(weights[1], weights[0])
+
     def test_a_graph_that_writes_to_nothing_of_its_caller(self):
         def nothing(p):
             t = p * 2

@@ -24,6 +24,8 @@ class Net(torch.nn.Module):
         both = torch.randn(2, 33)
         self.low, self.high = torch.nn.Parameter(both[0]), torch.nn.Parameter(both[1])
         self.turned = torch.nn.Parameter(torch.randn(5, 7).t())
+        # A dimension of one element has any stride.
+        self.image = torch.nn.Parameter(torch.randn(6, 4, 1, 1).as_strided((6, 4, 1, 1), (4, 1, 9, 3)))
 
 
 def net():

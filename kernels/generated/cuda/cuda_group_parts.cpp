@@ -21,11 +21,6 @@ constexpr uintptr_t kAligned = 16;
 /// Of a launch: as many as a kernel's parameters have room for, so that calls with few parts run the same code.
 constexpr int64_t kMostParts = INT32_MAX;
 
-/// Whether both have an element of the other at each place in memory.
-bool liesAlike(const at::Tensor& a, const at::Tensor& b) {
-  return a.sizes() == b.sizes() && a.strides() == b.strides();
-}
-
 /// Memory of one part. A number's address stays the same wherever a piece of the part begins.
 struct Memory {
   char* data = nullptr;
@@ -51,12 +46,12 @@ struct Pieces {
     std::vector<Memory> all;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const at::Tensor& t = inputs[i];
-      if (numbers[i] ? t.numel() != 1 : !liesAlike(t, first)) return false;
+      if (numbers[i] ? t.numel() != 1 : !lieAlike(t, first)) return false;
       const auto bytes = static_cast<int64_t>(t.element_size());
       all.push_back({static_cast<char*>(const_cast<void*>(t.const_data_ptr())), numbers[i] ? 0 : bytes});
     }
     for (const at::Tensor& t : results) {
-      if (!liesAlike(t, first)) return false;
+      if (!lieAlike(t, first)) return false;
       all.push_back({static_cast<char*>(t.mutable_data_ptr()), static_cast<int64_t>(t.element_size())});
     }
     parts.push_back(std::move(all));

@@ -121,12 +121,18 @@ def trace_aten(gm, values, notes, lower):
     def attempt(mode):
         notes.__init__()
         accepted, mode.allow_non_fake_inputs = mode.allow_non_fake_inputs, True
+        # Fake tensors know the values of numbers, and a graph that writes to one writes to the tensor itself.
+        numbers = [(t, t.detach().clone()) for _, t in named_tensors(gm) if t.numel() == 1 and not isinstance(t, FakeTensor)]
         try:
             fakes = [faked(mode, v, i) for i, v in enumerate(values) if not fixed[i]]
             with torch.no_grad(), mode:
                 return proxy_tensor.make_fx(run, tracing_mode="real", pre_dispatch=True)(*fakes)
         finally:
             mode.allow_non_fake_inputs = accepted
+            with torch.no_grad():
+                for t, value in numbers:
+                    if not torch.equal(t, value):
+                        t.copy_(value)
 
     if mode is not None:
         return attempt(mode), fixed

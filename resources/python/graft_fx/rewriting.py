@@ -105,7 +105,7 @@ class Backend:
         try:
             return updates.Update(self, gm, report, say).compiled(example_inputs)
         except updates.Refused as e:
-            if updates.is_of_optimizer(gm):
+            if updates.is_of_optimizer(gm) or gm.graph.find_nodes(op="get_attr"):
                 raise Unfit(str(e)) from e
             try:
                 return self._rewrite(gm, example_inputs, report)  # a function that fills a tensor

@@ -27,6 +27,7 @@ from . import foreach, groups
 from .file import FileWriter, load_exported
 from .graphs import graph_data
 from .groups import ELSEWHERE, difference
+from .nodes import lie_alike
 
 aten = torch.ops.aten
 RULES = """from graft import Recipe, eliminate_dead, fuse
@@ -121,8 +122,7 @@ def component(nodes):
         value = n.meta["val"]
         if not isinstance(value, torch.Tensor):
             raise Refused(f"{n.name} is a {type(value).__name__}")
-        isalike = value.shape == shape.shape and value.stride() == shape.stride()
-        if not isalike and not ((n not in inside or is_constant(n)) and value.dim() == 0):
+        if not lie_alike(value, shape) and not ((n not in inside or is_constant(n)) and value.dim() == 0):
             raise Refused(f"{nodes[0].name} and {n.name} have other sizes or strides")
     if not aten.is_non_overlapping_and_dense(shape):
         raise Refused(f"{nodes[0].name} is not dense")
@@ -250,8 +250,8 @@ class Step:
                 inside = set(part.nodes)
                 for r in part.results:
                     fits = [p for p in targets[r] if all(u in inside or u.target is aten.copy_.default for u in p.users)
-                            and p.meta["val"].dtype == r.meta["val"].dtype and p.meta["val"].shape == r.meta["val"].shape
-                            and p.meta["val"].stride() == r.meta["val"].stride() and p.meta["val"].device == r.meta["val"].device]
+                            and p.meta["val"].dtype == r.meta["val"].dtype and p.meta["val"].device == r.meta["val"].device
+                            and lie_alike(p.meta["val"], r.meta["val"])]
                     if fits:
                         self.home[r] = fits[0]
                     self.behind += [(p, r) for p in targets[r] if not fits or p is not fits[0]]
