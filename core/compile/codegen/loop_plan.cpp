@@ -496,7 +496,8 @@ double LoopPlanner::sameFor(const loops::Nest& nest, RangeId vector, const Loop&
     }
     if (isSame) cost += std::max(0.0, accesses_.of(id).operations - inside);
   };
-  for (const loops::Store& store : nest.stores) walk(walk, store.value);
+  for (const loops::Store& store : nest.stores)
+    if (!isTurnedCopy(store, vector)) walk(walk, store.value);  // squares are read for each of them
   return cost;
 }
 
@@ -520,6 +521,7 @@ void LoopPlanner::findRepeated(const loops::Nest& nest, NestPlan& plan) {
   }
   if (!plan.tile) return;
   const auto rows = static_cast<double>(plan.tileRows);
+  saved = std::min(saved, 0.9 * plan.total / vectors);
   plan.instructions *=
       (1 - saved * vectors / plan.total) * estimate(plan.tile->extent) / std::ceil(estimate(plan.tile->extent) / rows);
   plan.total -= saved * vectors;

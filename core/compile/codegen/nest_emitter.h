@@ -186,6 +186,7 @@ class NestEmitter {
   std::vector<std::pair<ExprId, Value>> tiles_;                     ///< transposed loads, and where their squares are
   std::vector<ExprId> loads_;                                       ///< of the stores that are emitted
   std::vector<std::pair<const loops::Store*, Value>>* phase_ = nullptr;  ///< where interleaved stores leave values
+  std::vector<bool> isTurned_;                                           ///< buffers that whole squares are written to
   Value turnedTile_;                                                     ///< scratch memory of a square that is stored
   Value tileRow_;  ///< elements before the row of a square; none: no squares now
 };

@@ -96,7 +96,12 @@ void NestEmitter::emitElement(const Store& store) {
 }
 
 void NestEmitter::emitStore(const Store& store) {
-  const InnerPlan plan = planner_.planStore(store, storesLanes_ > 1);
+  InnerPlan plan = planner_.planStore(store, storesLanes_ > 1);
+  if (plan.turned &&
+      !isTurned_.at(store.buffer.index)) {  // in a part of the nest alone: no memory is there for squares
+    plan.sequential.push_back(*plan.turned);
+    plan.turned.reset();
+  }
   const Value zero = b_.integer(DType::Int64, 0);
   const auto isScan = [&](const Loop& l) { return store.scan && l.ranges.back() == *store.scan; };
   const Loop* scan = nullptr;
@@ -237,10 +242,11 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
     bytes = s.add(bytes, s.multiply(s.floorDivide(s.add(size, s.integer(63)), s.integer(64)), s.integer(64)));
     return at;
   };
-  std::vector<bool> isStored(program.buffers.size(), false), isTurned(program.buffers.size(), false);
+  std::vector<bool> isStored(program.buffers.size(), false);
+  isTurned_.assign(program.buffers.size(), false);
   for (const Store& store : nest.stores) {
     isStored[store.buffer.index] = true;
-    if (plan_.vector && planner_.planStore(store, true).turned) isTurned[store.buffer.index] = true;
+    if (plan_.vector && planner_.planStore(store, true).turned) isTurned_[store.buffer.index] = true;
   }
   for (uint32_t i = 0; i < program.buffers.size(); ++i) {
     const bool isRow = i >= slots_.size();  // that the emitter keeps
@@ -249,10 +255,10 @@ ExprId NestEmitter::placeBuffers(const loops::Nest& nest) {
     ExprId elements = s.integer(plan_.lanes);
     for (const ExprId extent : std::vector<ExprId>(program.buffers[i].sizes))
       // Squares are written as a whole, beyond the end of a row.
-      elements = s.multiply(elements, isRow || isTurned[i] ? s.add(extent, s.integer(width_)) : extent);
+      elements = s.multiply(elements, isRow || isTurned_[i] ? s.add(extent, s.integer(width_)) : extent);
     places_[BufferId(i)] = place(program.buffers[i].dtype, elements);
   }
-  if (std::ranges::count(isTurned, true) > 0) turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
+  if (std::ranges::count(isTurned_, true) > 0) turnedTile_ = place(DType::Float32, s.integer(int64_t{width_} * width_));
   for (const ExprId load : plan_.transposed)
     tiles_.emplace_back(load, place(program.expressions[load].dtype, s.integer(int64_t{width_} * width_)));
   return bytes == none ? s.integer(0) : bytes;
