@@ -209,7 +209,7 @@ class CapturedTest : public test::WindowFixture {
     row.againNodes = 8;
     const QFontMetricsF metrics(QApplication::font());
     const QString name = QStringLiteral("encoder"), most = QStringLiteral("484 nodes, 8 computed again"),
-                  less = QStringLiteral("484 nodes, 8 again");
+                  less = QStringLiteral("484 nodes, 8 recomputed");
     const double whole = metrics.horizontalAdvance(most) + 12 + metrics.horizontalAdvance(name);
     QCOMPARE(JointView::wordsOfBackward(row, name, whole + 1, metrics), most);
     QCOMPARE(JointView::wordsOfBackward(row, name, whole - 1, metrics), less);

@@ -342,7 +342,7 @@ QString JointView::wordsOfBackward(const JointRow& row, const QString& name, dou
   const QString few = counted(row.backwardNodes, tr("node"), tr("nodes"));
   if (row.againNodes == 0) return few;
   const QStringList ways{tr("%1, %2 computed again").arg(few).arg(row.againNodes),
-                         tr("%1, %2 again").arg(few).arg(row.againNodes), few};
+                         tr("%1, %2 recomputed").arg(few).arg(row.againNodes), few};
   for (const double needed : {nameGap + metrics.horizontalAdvance(name), 0.0})
     for (const QString& way : ways)
       if (metrics.horizontalAdvance(way) + needed <= room) return way;
