@@ -68,19 +68,22 @@ class RecordedStep:
         warnings.warn(f"graft_fx.record_step: the optimizer's steps are not recorded: {why}", stacklevel=4)
 
 
+def keep_rates_in_tensors(optimizer):
+    """Has rates lie in tensors on a CPU, where the optimizer allows it: a step that is compiled reads what they are then."""
+    for group in optimizer.param_groups:
+        if not group.get("foreach") and not group.get("fused") and isinstance(group.get("lr"), float):
+            group["lr"] = torch.tensor(group["lr"])
+
+
 def keep_numbers_in_tensors(optimizer):
-    """Has rates, and on a GPU counts of steps, lie in tensors, where the optimizer allows it: a step that is compiled or recorded reads
+    """Has rates and counts of steps lie in tensors on the GPU, where the optimizer allows it: a step that is compiled or recorded reads
     what they are then."""
     for group in optimizer.param_groups:
-        device = next((p.device for p in group["params"]), torch.device("cpu"))
-        if device.type == "cpu":
-            if not group.get("foreach") and not group.get("fused") and isinstance(group.get("lr"), float):
-                group["lr"] = torch.tensor(group["lr"])
-            continue
+        device = next((p.device for p in group["params"]), None)
         if "capturable" not in group:
             continue
         group["capturable"] = True
-        if not isinstance(group["lr"], torch.Tensor) or group["lr"].device != device:
+        if not isinstance(group["lr"], torch.Tensor) or (device is not None and group["lr"].device != device):
             group["lr"] = torch.tensor(float(group["lr"]), device=device)
         for p in group["params"]:
             state = optimizer.state.get(p, {})
@@ -88,17 +91,18 @@ def keep_numbers_in_tensors(optimizer):
                 state["step"] = state["step"].to(device, torch.float32)
 
 
-def watch_numbers(optimizer):
-    """As keep_numbers_in_tensors, also of states that are loaded later."""
-    keep_numbers_in_tensors(optimizer)
-    optimizer.register_load_state_dict_post_hook(keep_numbers_in_tensors)
+def watch_numbers(optimizer, keep=keep_numbers_in_tensors):
+    """As `keep` does, also of states that are loaded later."""
+    keep(optimizer)
+    optimizer.register_load_state_dict_post_hook(keep)
 
 
 def compile_step(optimizer, backend):
     """Has torch.compile compile the optimizer's step, with the same results but for rounding. Returns the optimizer, whose `step` stays a
     method, so that schedulers may be made before or after. Rates become tensors, which schedulers change in place: a number would be part
     of what is compiled. `backend`: what torch.compile takes, such as `graft_fx.backend(training=True)`."""
-    watch_numbers(optimizer)
+    is_on_cpu = all(p.device.type == "cpu" for group in optimizer.param_groups for p in group["params"])
+    watch_numbers(optimizer, keep_rates_in_tensors if is_on_cpu else keep_numbers_in_tensors)
     compiled = torch.compile(optimizer.step, backend=backend)
     optimizer.step = types.MethodType(lambda self, closure=None: compiled() if closure is None else compiled(closure), optimizer)
     return optimizer
