@@ -545,7 +545,7 @@ function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = (
     for (const edge of level.edges) {
       const chain = edge.chain, from = edge.reversed ? chain[chain.length - 1] : chain[0];
       const to = edge.reversed ? chain[0] : chain[chain.length - 1];
-      const stops = edge.stops.map((stop) => stop);
+      const stops = [...edge.stops];
       // Through the header, and through what is left below the last layer.
       if (ends[chain[0]][0] === IN) stops.unshift([stops[0][0], -level.topOffset]);
       if (ends[chain[chain.length - 1]][0] === OUT)

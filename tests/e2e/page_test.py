@@ -123,6 +123,17 @@ class Page(TestCase):
         browser.frame()
         return browser.run(MIDDLE % (pane, key, down))
 
+    def passes(self, browser, to_right):
+        """What runs there and what runs back in an open training step: beside each other, with nothing loose or out of place."""
+        there, back, loose = browser.run(PASSES % ("true" if to_right else "false"))
+        at, size = "yh" if to_right else "xw"
+        self.assertGreater(back[at], there[at] + there[size])
+        self.assertGreater(there["on"], 10)
+        self.assertGreater(back["against"], 10)
+        self.assertEqual(loose, 0)
+        self.assertEqual(browser.run(MISPLACED), 0)
+        return there, back
+
     def names(self, model):
         return re.findall(r"^\s*%(\w+) = aten\.tanh", self.done("text", model).stdout, re.M)
 
@@ -253,14 +264,9 @@ class Page(TestCase):
             self.assertGreater(browser.run("graft.panes[0].closed.length"), closed)
         browser.run("graft.panes[0].setDepth(-1)")
         browser.frame()
-        there, back, loose = browser.run(PASSES % "false")
-        self.assertGreater(back["x"], there["x"] + there["w"])
-        self.assertGreater(there["on"], 10)
-        self.assertGreater(back["against"], 10)
+        there, back = self.passes(browser, False)
         self.assertGreater(there["on"], 5 * there["against"])  # a way goes up to another column
         self.assertGreater(back["against"], 5 * back["on"])
-        self.assertEqual(loose, 0)
-        self.assertEqual(browser.run(MISPLACED), 0)
 
         # Of the bundle, a selected operator lights the ways to those that use its own value.
         source, users = browser.run("""(() => { const {graph} = graft.panes[0], [bundle] = Object.values(graph.bundles);
@@ -274,12 +280,7 @@ class Page(TestCase):
 
         browser.run("(() => { const e = document.getElementById('flow'); e.value = 'right'; e.dispatchEvent(new Event('change')); })()")
         browser.frame()
-        there, back, loose = browser.run(PASSES % "true")
-        self.assertGreater(back["y"], there["y"] + there["h"])
-        self.assertGreater(there["on"], 10)
-        self.assertGreater(back["against"], 10)
-        self.assertEqual(loose, 0)
-        self.assertEqual(browser.run(MISPLACED), 0)
+        self.passes(browser, True)
         self.assertEqual(browser.complaints(), [])
 
     def test_shapes_stand_on_no_box_and_on_no_other_shape(self):

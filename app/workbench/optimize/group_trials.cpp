@@ -171,12 +171,13 @@ Result<std::vector<TriedGroup>> tryGroups(Graph& original, const TensorSet& inpu
   std::vector<TriedGroup> out;
   // A group by itself does not tell which of its inputs stay in float32.
   RunOptions options = asRun;
-  Graph graph = original;
+  std::optional<Graph> cast;
   if (options.dtype)
-    if (Result<GraphInDType> cast = inDType(original, *options.dtype)) {
-      graph = std::move(cast->graph);
+    if (Result<GraphInDType> made = inDType(original, *options.dtype)) {
+      cast = std::move(made->graph);
       options.dtype.reset();
     }
+  const Graph& graph = cast ? *cast : original;
   const std::vector<Call> calls = callsIn(graph);
   if (calls.empty()) return out;
   std::unordered_set<ValueId> wanted;

@@ -413,16 +413,21 @@ NestPlan LoopPlanner::plan(const loops::Nest& nest) {
   }
   if (vector && schedule_.transposes && !plan.interleaved) findTile(nest, plan);
   if (vector && schedule_.block > 0) plan.block = (schedule_.block + plan.lanes - 1) / plan.lanes * plan.lanes;
-  double iterations = 1;
-  for (const Loop& l : plan.outer) {
-    const double length = std::max(1.0, estimate(l.extent));
-    iterations *=
-        plan.tile && l.ranges == plan.tile->ranges ? std::ceil(length / static_cast<double>(plan.tileRows)) : length;
-  }
+  double iterations = outerIterations(plan);
   if (plan.block)
     iterations *= std::ceil(std::max(1.0, estimate(plan.vector->extent)) / static_cast<double>(*plan.block));
   plan.instructions /= iterations;
   return plan;
+}
+
+double LoopPlanner::outerIterations(const NestPlan& plan) const {
+  double iterations = 1;
+  for (const Loop& l : plan.outer) {
+    const double length = std::max(1.0, estimate(l.extent));
+    const bool isTile = plan.tile && l.ranges == plan.tile->ranges;
+    iterations *= isTile ? std::ceil(length / static_cast<double>(plan.tileRows)) : length;
+  }
+  return iterations;
 }
 
 double LoopPlanner::costAlong(const loops::Nest& nest, RangeId vector, const std::vector<Loop>& loops) {
@@ -530,12 +535,7 @@ void LoopPlanner::findRepeated(const loops::Nest& nest, NestPlan& plan) {
 void LoopPlanner::shareLanes(NestPlan& plan) {
   constexpr double kFew = 8, kWorthIt = 1e5;  ///< iterations, and instructions for which another thread is worth it
   if (!plan.vector || plan.block || plan.total < kWorthIt) return;
-  double iterations = 1;
-  for (const Loop& l : plan.outer) {
-    const double count = std::max(1.0, estimate(l.extent));
-    const bool isTile = plan.tile && l.ranges == plan.tile->ranges;
-    iterations *= isTile ? std::ceil(count / static_cast<double>(plan.tileRows)) : count;
-  }
+  const double iterations = outerIterations(plan);
   if (iterations >= kFew) return;
   const double length = estimate(plan.vector->extent);
   while (plan.lanes > width_ && plan.lanes > length / 2) plan.lanes /= 2;

@@ -117,6 +117,7 @@ class LoopPlanner {
   enum class Step { None, Unit, Other };
   Step stepOf(const Affine&, RangeId) const;
   std::optional<int64_t> strideOf(const Affine&, RangeId) const;  ///< where it is a number
+  double outerIterations(const NestPlan&) const;                  ///< of the outer loops, by tiles
   double estimate(ExprId size) const;                             ///< with a guess at sizes that vary
   double extent(RangeId) const;
   std::vector<Loop> merge(const std::vector<RangeId>&, const Uses&, const std::vector<RangeId>& apart);

@@ -25,6 +25,12 @@ def arguments_of(node):
     return dict(zip((a.name for a in node.target._schema.arguments), node.args)) | dict(node.kwargs)
 
 
+def is_in_place(node):
+    """Whether a call's name says that it writes to what it takes: add_, but not __add__."""
+    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
+    return name.endswith("_") and not name.endswith("__")
+
+
 def lie_alike(a, b):
     """Whether two tensors have the same sizes and, where these count, the same strides."""
     return a.shape == b.shape and (not a.numel() or all(s == t for n, s, t in zip(a.shape, a.stride(), b.stride()) if n != 1))

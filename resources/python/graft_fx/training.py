@@ -27,6 +27,7 @@ from .compiled import decompositions_of, fake_of, mutations_of, training_signatu
 from .file import FileWriter, load_exported
 from .graphs import SYMBOLS, graph_data
 from .halves import Half
+from .nodes import is_in_place
 from .recorded import Recordings, recorder_for, why_not
 
 
@@ -62,8 +63,7 @@ def draws(node):
 
 
 def is_write(node):
-    name = node.target if isinstance(node.target, str) else getattr(node.target, "__name__", "")
-    return (name.endswith("_") and not name.endswith("__")) or name in ("setitem", "iadd", "isub", "imul", "itruediv")
+    return is_in_place(node) or getattr(node.target, "__name__", node.target) in ("setitem", "iadd", "isub", "imul", "itruediv")
 
 
 def place_of(node):

@@ -27,7 +27,7 @@ from . import foreach, groups
 from .file import FileWriter, load_exported
 from .graphs import graph_data
 from .groups import ELSEWHERE, difference
-from .nodes import lie_alike
+from .nodes import is_in_place, lie_alike
 
 aten = torch.ops.aten
 RULES = """from graft import Recipe, eliminate_dead, fuse
@@ -47,9 +47,7 @@ def is_update(gm):
     """Whether a graph gives nothing and writes in place: as an optimizer's step does."""
     if any(leaf is not None for leaf in pytree.tree_leaves(gm.graph.output_node().args)):
         return False
-    names = [n.target if isinstance(n.target, str) else getattr(n.target, "__name__", "") for n in gm.graph.nodes
-             if n.op in ("call_method", "call_function")]
-    return any(name.endswith("_") and not name.endswith("__") for name in names)
+    return any(n.op in ("call_method", "call_function") and is_in_place(n) for n in gm.graph.nodes)
 
 
 def is_of_optimizer(gm):
@@ -131,8 +129,7 @@ def component(nodes):
     def said(argument):
         return str(torch.fx.map_arg(argument, lambda n: place[n]))
 
-    flat = shape.dim() > 0
-    key = (flat, tuple((str(i.meta["val"].dtype), i.meta["val"].dim() > 0) for i in inputs),
+    key = (is_number(nodes[-1]), tuple((str(i.meta["val"].dtype), i.meta["val"].dim() > 0) for i in inputs),
            tuple((n.target, said(n.args), said(tuple(sorted(n.kwargs.items()))), str(n.meta["val"].dtype)) for n in nodes),
            tuple(place[r] for r in results), str(shape.device))
     return Component(nodes, inputs, results, key)
@@ -140,13 +137,12 @@ def component(nodes):
 
 def flat_graph(component):
     """The component as a graph of its own, whose tensors have one dimension."""
-    isflat = component.nodes[-1].meta["val"].dim() > 0
     graph, new = torch.fx.Graph(), {}
     with FakeTensorMode(), torch.no_grad():
         for k, i in enumerate(component.inputs):
             value = i.meta["val"]
             new[i] = graph.placeholder(f"x{k}")
-            whole = value.dim() > 0 or not isflat
+            whole = value.dim() > 0 or is_number(component.nodes[-1])
             new[i].meta["val"] = torch.empty((PLANNED,) if whole else (), dtype=value.dtype, device=value.device)
         for n in component.nodes:
             new[n] = graph.node_copy(n, lambda old: new[old])
@@ -189,7 +185,7 @@ def fill_program(found, exported):
     given = graph.find_nodes(op="placeholder")
     found.program = calls[0].args[1]
     found.takes = [given.index(a) for a in calls[0].args[0]]
-    results = [leaf for leaf in pytree.tree_leaves(graph.output_node().args)]
+    results = pytree.tree_leaves(graph.output_node().args)
     places = {r.args[1]: i for i, r in enumerate(results) if r.op == "call_function" and r.args[0] is calls[0]}
     made = max((n.args[1] for n in calls[0].users), default=-1) + 1
     if len(places) != len(results) or sorted(places) != list(range(made)) or len(given) != len(found.components[0].inputs):
