@@ -269,7 +269,7 @@ class Row:
             for contender, child in list(self.children.items()):
                 said = child.answer(calls[contender])
                 if "ms" in said:
-                    turn[contender] = said["ms"]
+                    turn[contender] = said
                 else:
                     found[contender] = {"why": said["why"]}
                     self.children.pop(contender).end()
@@ -279,12 +279,15 @@ class Row:
             if len(turns) >= 3 and time.perf_counter() > began + LONGEST_TURNS:
                 break
         for contender in self.children:
-            mine = [t[contender] for t in turns]
-            found[contender] |= {"ms": statistics.median(mine), "turns": len(mine)}
-            if contender != "graft" and "graft" in self.children:
-                ratios = sorted(t[contender] / t["graft"] for t in turns)
-                tenths = statistics.quantiles(ratios, n=10)
-                found[contender] |= dict(zip(("ratio", "ratioP10", "ratioP90"), (statistics.median(ratios), max(tenths[0], ratios[0]), min(tenths[-1], ratios[-1]))))
+            found[contender]["turns"] = len(turns)
+            for what, ratio in (("ms", "ratio"), ("queued", "queuedRatio")):
+                if what not in turns[0][contender]:
+                    continue
+                found[contender][what] = statistics.median(t[contender][what] for t in turns)
+                if contender != "graft" and "graft" in self.children:
+                    ratios = sorted(t[contender][what] / t["graft"][what] for t in turns)
+                    tenths = statistics.quantiles(ratios, n=10)
+                    found[contender] |= {ratio: statistics.median(ratios), f"{ratio}P10": max(tenths[0], ratios[0]), f"{ratio}P90": min(tenths[-1], ratios[-1])}
         self.found["machine"] = machine(self.options.device)
 
     def count(self):

@@ -26,16 +26,19 @@ def first_run(found, kind="calls"):
     return seconds
 
 
-def time_cell(found):
-    if failed(found):
+def time_cell(found, what="ms", ratio="ratio"):
+    """Of calls that are waited for ("ms", "ratio"), or that are queued without a wait ("queued", "queuedRatio")."""
+    if what not in found:
         return "-"
-    ratio = f", {found['ratio']:.2f} ({found['ratioP10']:.2f} to {found['ratioP90']:.2f})" if "ratio" in found else ""
-    return f"{found['ms']:.3g}{ratio}" if found["ms"] < 100 else f"{found['ms']:.0f}{ratio}"
+    said = f", {found[ratio]:.2f} ({found[ratio + 'P10']:.2f} to {found[ratio + 'P90']:.2f})" if ratio in found else ""
+    return f"{found[what]:.3g}{said}" if found[what] < 100 else f"{found[what]:.0f}{said}"
 
 
 def amount(found):
     if found.get("kernels") is None:
         return "-"
+    if "ran" in found:
+        return f"{found['kernels']}, {sum(us for _, _, us in found['ran']):.0f} us" + (f", {found['bytes'] / 1e6:.1f} MB" if found.get("bytes") is not None else "")
     return f"{found['kernels']}" + (f", {found['bytes'] / 1e6:.1f}" if found.get("bytes") is not None else "")
 
 
@@ -76,11 +79,11 @@ def times_head(contenders):
 def summary(rows, contenders):
     """For each contender but Graft, the geometric mean of its time over Graft's and the least of them."""
     said = []
-    for contender in contenders:
-        ratios = {name_of(r): r["contenders"][contender]["ratio"] for r in rows if "ratio" in r["contenders"].get(contender, {})}
+    for contender, which, how in ((c, *kind) for c in contenders for kind in (("ratio", ""), ("queuedRatio", ", calls without a wait"))):
+        ratios = {name_of(r): r["contenders"][contender][which] for r in rows if which in r["contenders"].get(contender, {})}
         if ratios:
             worst = min(ratios, key=ratios.get)
-            said.append(f"- {title(contender)}: geometric mean {math.exp(statistics.fmean(map(math.log, ratios.values()))):.2f} over {len(ratios)} models, "
+            said.append(f"- {title(contender)}{how}: geometric mean {math.exp(statistics.fmean(map(math.log, ratios.values()))):.2f} over {len(ratios)} models, "
                         f"least {ratios[worst]:.2f} ({worst})")
     return said
 
@@ -96,12 +99,22 @@ def about(rows):
             for (where, day), mhz in seen.items()]
 
 
+def without_wait(rows, contenders):
+    """On a GPU: times of calls that are queued one behind the other."""
+    rows = [r for r in rows if any("queued" in found for found in r["contenders"].values())]
+    if not rows:
+        return []
+    cells = (line([name_of(r), *(time_cell(r["contenders"].get(c, {}), "queued", "queuedRatio") for c in contenders)]) for r in rows)
+    return ["The same where nobody waits between two calls:", "", *head(["model", *(f"{title(c)}, ms" for c in contenders)]), *cells, ""]
+
+
 def document(rows, contenders):
     """All tables, the means, the failures and the machines."""
     rows = sorted(rows, key=name_of)
     text = ["Times: median ms; then the time over Graft's, with the 10th to 90th percentile of the turns. Above 1 Graft is faster.", "",
             *times_head(contenders), *(times(r, contenders) for r in rows), "", *summary(rows, contenders), "",
-            "Kernels of one call, and the MB that they read and write:", "",
+            *without_wait(rows, contenders),
+            "Kernels of one call, on a GPU the microseconds that they take, and the MB that they read and write:", "",
             *head(["model", *map(title, contenders)]),
             *(line([name_of(r), *(amount(r["contenders"].get(c, {})) for c in contenders)]) for r in rows), "",
             "Seconds to the end of the first fast call, with empty caches / with what an earlier process kept. Graft's and frozen TorchScript's count from the file,",

@@ -98,6 +98,19 @@ class Zoo(unittest.TestCase):
         self.assertEqual(sorted(timed), list(range(20)))
         self.assertEqual(wrong, [])
 
+    def test_calls_without_a_wait_have_a_table_of_their_own(self):
+        import table
+        found = {"graft": {"ms": 1.0, "queued": 0.5, "kernels": 2, "bytes": None, "ran": [["a", 1, 300.0], ["b", 1, 150.0]]},
+                 "compile:default": {"ms": 2.0, "ratio": 2.0, "ratioP10": 1.9, "ratioP90": 2.1, "queued": 0.4, "queuedRatio": 0.8, "queuedRatioP10": 0.7, "queuedRatioP90": 0.9}}
+        row = {"model": "tcn", "batch": 1, "device": "cuda", "dtype": "float16", "threads": 0, "machine": {}, "contenders": found}
+        text = table.document([row], list(found))
+        self.assertIn("| tcn | 1 | 2, 2.00 (1.90 to 2.10) |", text)
+        self.assertIn("| tcn | 0.5 | 0.4, 0.80 (0.70 to 0.90) |", text)
+        self.assertIn("calls without a wait: geometric mean 0.80", text)
+        self.assertIn("| tcn | 2, 450 us |", text)
+        del found["graft"]["queued"], found["compile:default"]["queued"]
+        self.assertNotIn("nobody waits", table.document([row], list(found)))
+
     def test_sets_name_models_that_exist(self):
         import models
         self.assertGreaterEqual(len(models.ZOO), 24)
