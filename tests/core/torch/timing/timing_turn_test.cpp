@@ -1,5 +1,6 @@
 #include "core/torch/timing_turn.h"
 
+#include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -92,6 +93,28 @@ TEST_CASE("processes that time on one GPU take turns") {
   CHECK(other.gets('0'));
   const TimingTurn turn("cpu", {});
   CHECK(other.gets('0'));
+}
+
+TEST_CASE("a GPU is the same one whatever number CUDA_VISIBLE_DEVICES gives it") {
+  if (dlopen("libcuda.so.1", RTLD_LAZY)) {
+    WARN("not tested where a driver names the GPUs");
+    return;
+  }
+  const OwnFolder folder;
+  const Other other;  // sees all
+  setenv("CUDA_VISIBLE_DEVICES", "3,1", 1);
+  {
+    const TimingTurn turn("cuda:1", {});
+    CHECK(other.gets('0'));
+    CHECK_FALSE(other.gets('1'));
+    CHECK(other.gets('3'));
+  }
+  {
+    const TimingTurn turn("cuda", {});
+    CHECK(other.gets('0'));
+    CHECK_FALSE(other.gets('3'));
+  }
+  unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 TEST_CASE("a turn comes when the other process has ended, and what was waited is counted") {
