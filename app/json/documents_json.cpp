@@ -220,13 +220,33 @@ json toJson(const std::vector<TestedRules>& tested) {
   return {{"files", std::move(files)}};
 }
 
+namespace {
+
+std::string_view nameOf(OptimizeStage stage) {
+  using enum OptimizeStage;
+  switch (stage) {
+    case Inputs: return "inputs";
+    case Recipes: return "recipes";
+    case Rules: return "rules";
+    case Rewritten: return "rewritten";
+    case Verified: return "verified";
+    case Timed: return "timed";
+    case Written: break;
+  }
+  return "written";
+}
+
+}  // namespace
+
 json toJson(const OptimizeReport& r) {
-  json recipes = json::array(), rules = json::array(), groups = json::array();
+  json recipes = json::array(), rules = json::array(), groups = json::array(), stages = json::array();
+  for (const auto& [stage, seconds] : r.stages) stages.push_back({{"stage", nameOf(stage)}, {"seconds", seconds}});
   for (const TriedRecipe& t : r.recipes) recipes.push_back(toJson(t));
   for (const TriedRule& t : r.rules) rules.push_back(toJson(t));
   for (const TriedGroup& t : r.groups) groups.push_back(toJson(t));
   json out{{"recipes", std::move(recipes)}, {"rules", std::move(rules)},  {"groups", std::move(groups)},
-           {"seconds", r.seconds},          {"outOfTime", r.isOutOfTime}, {"result", toJson(r.result)}};
+           {"seconds", r.seconds},          {"stages", std::move(stages)}, {"outOfTime", r.isOutOfTime},
+           {"result", toJson(r.result)}};
   if (!r.beside.empty()) out["against"] = r.beside;
   if (r.result.unchanged) {
     out["whyUnchanged"] = r.whyUnchanged;

@@ -46,6 +46,7 @@ import table
 TURN_MS = 20       # a contender is called for about this long in one turn
 LEAST_TURNS = 7
 LONGEST_TURNS = 60  # seconds after which slow models get fewer turns
+PAUSE = 0.1         # seconds before a contender's turn on a CPU: the threads of the one before it spin for a while, where it has several
 
 
 class Stopped(Exception):
@@ -236,7 +237,7 @@ class Row:
             said = (self.folder / "optimize.log").read_text().strip().splitlines()
             return f"graft optimize: exit code {code}: {said[-1] if said else ''}"
         report = json.loads((self.folder / "optimize.json").read_text())
-        self.found |= {"optimize": time.perf_counter() - began, "recipe": " + ".join(r["recipe"] for r in report["recipes"] if r["kept"]) or "nothing",
+        self.found |= {"optimize": time.perf_counter() - began, "stages": report["stages"], "recipe": " + ".join(r["recipe"] for r in report["recipes"] if r["kept"]) or "nothing",
                        "rewrites": sum(s["rewrites"] for s in (report["result"] or {}).get("steps", []) if s["isRule"])}
         return ""
 
@@ -267,6 +268,8 @@ class Row:
         while len(turns) < LEAST_TURNS or time.perf_counter() < began + self.options.seconds * len(self.children):
             turn = {}
             for contender, child in list(self.children.items()):
+                if not self.on_gpu() and self.options.threads != 1:
+                    time.sleep(PAUSE)
                 said = child.answer(calls[contender])
                 if "ms" in said:
                     turn[contender] = said

@@ -194,6 +194,9 @@ class Chosen(OwnRules):
         self.assertTrue(result["verification"]["passed"])
         operators = self.json("info", self.out)["operators"]
         self.assertFalse(report["outOfTime"])
+        self.assertEqual([s["stage"] for s in report["stages"]], ["inputs", "recipes", "rules", "rewritten", "verified", "timed", "written"])
+        seconds = [s["seconds"] for s in report["stages"]]
+        self.assertEqual(seconds, sorted(seconds))
         self.assertIn("aten.gelu.default", operators)
         self.assertIn("aten.relu.default", operators)
         self.done("run", self.out, *self.expected(module))

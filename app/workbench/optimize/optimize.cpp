@@ -16,6 +16,7 @@
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/cuda_runner.h"
+#include "core/torch/timing_turn.h"
 
 namespace graft::workbench {
 namespace {
@@ -242,7 +243,9 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
                                 const OnOptimizeStage& onStage, const Job& job) {
   OptimizeReport report;
   ApplyReport& result = report.result;
+  const OwnTime spent;
   const auto reached = [&](OptimizeStage stage) {
+    report.stages.emplace_back(stage, spent.seconds());
     if (onStage) onStage(stage, report);
   };
   if (auto probe = AtomicFile::beside(request.output); !probe) return probe.error();

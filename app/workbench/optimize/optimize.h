@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "app/workbench/apply.h"
@@ -76,6 +77,7 @@ struct OptimizedPlan {
   std::vector<Part> recipes;           ///< one after another
   std::vector<std::string> operators;  ///< calls of generated kernels that are operators again
 };
+enum class OptimizeStage { Inputs, Recipes, Rules, Rewritten, Verified, Timed, Written };
 struct OptimizeReport {
   ApplyReport result;  ///< its recipe: "Encoder without Linear"; `unchanged` where nothing is kept
   std::vector<TriedRecipe> recipes;
@@ -88,9 +90,9 @@ struct OptimizeReport {
   std::string instead;  ///< "ConvNet is not kept: the written file is slower", where the result is another recipe's
   std::vector<std::string> advice;  ///< then: what the model's time goes into, and what to do
   double seconds = 0;               ///< that all of it took
+  std::vector<std::pair<OptimizeStage, double>> stages;  ///< reached, each after so many seconds; a second attempt has its own
   bool isOutOfTime = false;         ///< the budget was used up before all was tried
 };
-enum class OptimizeStage { Inputs, Recipes, Rules, Rewritten, Verified, Timed, Written };
 using OnOptimizeStage = std::function<void(OptimizeStage, const OptimizeReport&)>;
 
 /// Errors are for what could not be done at all, such as running the model on this machine. A model that nothing makes

@@ -295,7 +295,7 @@ class Engine:
             time.sleep(float(os.environ.get("FAKE_ENGINE_STEP", "0.005")))
         result = {"model": "/home/me/model.pt", "method": "forward", "format": "torchscript", "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]),
                   "recipe": "Encoder", "steps": [], "unchanged": not records, "verification": {}}
-        report = {"recipes": [], "rules": [], "groups": [], "seconds": 4.5, "outOfTime": False, "result": result}
+        report = {"recipes": [], "rules": [], "groups": [], "seconds": 4.5, "stages": [], "outOfTime": False, "result": result}
         if not records:
             return {"report": {**report, "whyUnchanged": "none of the recipes that come with Graft fits it", "advice": ["Its time goes into linear: 80 %."]}, "revision": d["revision"]}
         beside = {"ratio": 0.8, "ratioLow": 0.78, "ratioHigh": 0.83, "speed": "slower"}
