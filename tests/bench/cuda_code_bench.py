@@ -325,6 +325,18 @@ def milliseconds(function, inputs, calls):
     return statistics.median(times)
 
 
+def kernels_of(function, inputs):
+    """Of one call on cold inputs, by PyTorch's profiler: "NAME MICROSECONDS", in the order in which they ran."""
+    from torch.autograd import DeviceType
+    from torch.profiler import ProfilerActivity, profile
+    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+        for i in inputs[:2]:
+            function(*i)
+        torch.cuda.synchronize()
+    ran = sorted((e for e in seen.events() if e.device_type == DeviceType.CUDA), key=lambda e: e.time_range.start)
+    return [f"{e.name[:60]} {e.time_range.elapsed_us():.1f}" for e in ran[len(ran) // 2:]]
+
+
 def places(function, text):
     """Which argument of the function each input of the group is: the group may read them in another order. A trace names some
     argument_2, from 1 on, and an export all inputs_1, from 0 on. What has another name comes in the order of arguments."""
@@ -363,6 +375,7 @@ def main():
     p.add_argument("--graft", help="makes the groups that are missing there")
     p.add_argument("--only-groups", action="store_true", help="and times nothing")
     p.add_argument("--no-compile", action="store_true", help="without torch.compile")
+    p.add_argument("--kernels", action="store_true", help="print the kernels of each case, with their microseconds")
     p.add_argument("names", nargs="*")
     a = p.parse_args()
     a.groups.mkdir(exist_ok=True)
@@ -410,9 +423,13 @@ def main():
                 torch._dynamo.reset()
                 compiled = torch.compile(function, dynamic=False)
                 triton = milliseconds(compiled, inputs, 8)
+            ran = {"generated": generated} | ({} if a.no_compile else {"triton": compiled}) if a.kernels else {}
+            ran = {of: kernels_of(call, inputs) for of, call in ran.items()}
         rate = lambda t: moved / t / 1e6  # noqa: E731
         print(f"{name:22s} {moved / 1e6:6.1f}  {mine * 1e3:8.2f}  {rate(mine):9.0f}  {triton * 1e3:8.2f}  {rate(triton):6.0f}  "
               f"{aten * 1e3:8.2f}  {triton / mine:6.2f}  {error:.1e}", flush=True)
+        for of, kernels in ran.items():
+            print(*(f"    {of}: {k}" for k in kernels), sep="\n", flush=True)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,6 @@ struct Kernel {
   CudaDriver::Launch launch;
   std::vector<int> buffers;
   codegen::CudaPartTable table;
-  int64_t vector = 1, blockElements = 0;
 };
 
 bool isOff(const char* variable) {
@@ -152,7 +151,7 @@ std::vector<at::Tensor> CudaCompiled::run(at::TensorList inputs) const {
   return outputs;
 }
 
-int64_t CudaCompiled::vector() const { return code_->kernels.at(0).vector; }
+int64_t CudaCompiled::vector() const { return code_->kernels.at(0).table.vector; }
 
 void CudaCompiled::run(std::span<const codegen::CudaPart> parts) const {
   const c10::DeviceGuard guard(code_->device);
@@ -167,7 +166,7 @@ void CudaCompiled::run(std::span<const codegen::CudaPart> parts) const {
       for (const int slot : kernel.buffers) part.buffers.push_back(p.buffers.at(static_cast<size_t>(slot)));
     }
     parts = parts.subspan(some.size());
-    codegen::CudaPartLaunch filled(kernel.table, some, kernel.blockElements);
+    codegen::CudaPartLaunch filled(kernel.table, some);
     TORCH_CHECK(filled.blocks <= INT32_MAX, "graft::generated_parts: a launch would take more than 2147483647 blocks");
     CudaDriver::Launch launch = kernel.launch;
     launch.blocks = filled.blocks;
@@ -243,9 +242,9 @@ Result<codegen::CudaCode> CudaLoops::code(std::optional<codegen::ProductTile> ti
   return codegen::makeCudaCode(state_->program, options);
 }
 
-Result<codegen::CudaCode> CudaLoops::codeInParts(int64_t parts, bool isAligned) const {
+Result<codegen::CudaCode> CudaLoops::codeInParts(bool isAligned) const {
   codegen::CudaOptions options = state_->options;
-  options.parts = parts;
+  options.parts = INT64_MAX;  // as many as a kernel takes, so that calls with few parts run the same code
   size_t next = 0;
   for (const auto& buffers : {state_->program.inputs(), state_->program.outputs()})
     for (const loops::BufferId b : buffers) {
@@ -284,8 +283,6 @@ Result<std::shared_ptr<const CudaCompiled>> CudaLoops::compile(const codegen::Cu
     Kernel& kernel = code->kernels.emplace_back();
     kernel.buffers = k.buffers;
     kernel.table = k.table;
-    kernel.vector = k.vector;
-    kernel.blockElements = k.blockElements;
     kernel.launch = {nullptr, k.blocks, k.threads, k.sharedBytes, state.options.isOverlapped};
     if (k.blocks > INT32_MAX) return badInput("a kernel would take more than 2147483647 blocks");
     const std::string why =

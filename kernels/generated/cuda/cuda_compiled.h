@@ -68,9 +68,8 @@ class CudaLoops {
   bool isProduct() const;
   /// `inRegisters`: elements of a row that a thread keeps there; 0: as many as suit most kernels.
   Result<codegen::CudaCode> code(std::optional<codegen::ProductTile> = {}, int inRegisters = 0) const;
-  /// In parts, with a table for so many of them where there is room; for addresses that are multiples of 16, or for
-  /// any.
-  Result<codegen::CudaCode> codeInParts(int64_t parts, bool isAligned) const;
+  /// In parts, with a table for as many of them as a kernel takes; for addresses that are multiples of 16, or for any.
+  Result<codegen::CudaCode> codeInParts(bool isAligned) const;
   /// The tiles for the product that the code computes, the best first.
   std::vector<codegen::ProductTile> tiles(const codegen::CudaCode&) const;
   /// What code and times depend on besides the source.

@@ -18,8 +18,6 @@ constexpr int64_t kPlannedLength = int64_t{1} << 20;
 /// A longer part is several: a kernel counts with 32 bits. Divisible by all vectors.
 constexpr int64_t kLongest = int64_t{1} << 30;
 constexpr uintptr_t kAligned = 16;
-/// Of a launch: as many as a kernel's parameters have room for, so that calls with few parts run the same code.
-constexpr int64_t kMostParts = INT32_MAX;
 
 /// Memory of one part. A number's address stays the same wherever a piece of the part begins.
 struct Memory {
@@ -149,7 +147,7 @@ bool Group::runPartsOnCuda(at::TensorList inputs, at::TensorList results, size_t
       if (!loops) return loops.error();
       PartKernels made;
       for (const bool isAligned : {true, false}) {
-        const Result<codegen::CudaCode> code = loops->codeInParts(kMostParts, isAligned);
+        const Result<codegen::CudaCode> code = loops->codeInParts(isAligned);
         if (!code) return code.error();
         auto one = loops->compile(*code);
         if (!one) return one.error();

@@ -57,9 +57,7 @@ struct CudaKernel {
   int cluster = 1;                          ///< blocks that run together, as the source says
   std::optional<ProductSize> product = {};  ///< where it computes a matrix product
   std::string helpers = {};                 ///< functions that it alone needs
-  CudaPartTable table = {};   ///< of code in parts: its parameter in place of `buffers`, which lists a part's
-  int vector = 1;             ///< of code in parts: what a part's length is a multiple of
-  int64_t blockElements = 0;  ///< of code in parts: elements of a block
+  CudaPartTable table = {};  ///< of code in parts: its parameter in place of `buffers`, which lists a part's
 };
 
 struct CudaCode {

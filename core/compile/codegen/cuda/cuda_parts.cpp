@@ -23,7 +23,7 @@ CudaPartTable CudaPartTable::of(int64_t buffers, int64_t wanted) {
   return table;
 }
 
-CudaPartLaunch::CudaPartLaunch(const CudaPartTable& shape, std::span<const CudaPart> parts, int64_t blockElements)
+CudaPartLaunch::CudaPartLaunch(const CudaPartTable& shape, std::span<const CudaPart> parts)
     : table(static_cast<size_t>(shape.bytes())) {
   char* to = table.data();
   const auto put = [&](const auto& value) {
@@ -36,7 +36,7 @@ CudaPartLaunch::CudaPartLaunch(const CudaPartTable& shape, std::span<const CudaP
     for (char* const buffer : part.buffers) put(buffer);
     put(static_cast<int32_t>(part.length));
     put(static_cast<int32_t>(blocks));
-    blocks += (part.length + blockElements - 1) / blockElements;
+    blocks += (part.length + shape.blockElements - 1) / shape.blockElements;
   }
 }
 

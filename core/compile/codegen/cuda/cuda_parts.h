@@ -22,6 +22,8 @@ struct CudaPartTable {
   static constexpr int64_t kMostBytes = 32764;  ///< of a kernel's parameters, from CUDA 12.1 on
   static constexpr int64_t kHeadBytes = 8, kAddressBytes = 8, kTailBytes = 8;
   int64_t buffers = 0, parts = 0;
+  int64_t vector = 1;         ///< what a part's length is a multiple of
+  int64_t blockElements = 1;  ///< elements of a part that a block runs
 
   /// With room for so many parts, or for as many as fit a kernel's parameters.
   static CudaPartTable of(int64_t buffers, int64_t wanted);
@@ -35,12 +37,12 @@ struct CudaPart {
   int64_t length = 0;
 };
 
-/// What one launch takes: a table of parts, and the blocks that they need, `blockElements` of a part for each.
+/// What one launch takes: a table of parts, and the blocks that they need.
 struct CudaPartLaunch {
   std::vector<char> table;
   int64_t blocks = 0;
 
-  CudaPartLaunch(const CudaPartTable&, std::span<const CudaPart>, int64_t blockElements);
+  CudaPartLaunch(const CudaPartTable&, std::span<const CudaPart>);
 };
 
 /// Why there can be no code in parts for the program, or none. It has to be elementwise: one nest of one range, all

@@ -114,8 +114,8 @@ std::string CudaPrinter::header(const std::string& function) {
   printed_.kernel.buffers.insert(printed_.kernel.buffers.begin(), places.begin(), places.end());
   if (isInParts()) {
     printed_.kernel.table = CudaPartTable::of(static_cast<int64_t>(places.size()), options_.parts);
-    printed_.kernel.vector = plan_->vector;
-    printed_.kernel.blockElements = int64_t{plan_->vector} * plan_->threads;
+    printed_.kernel.table.vector = plan_->vector;
+    printed_.kernel.table.blockElements = int64_t{plan_->vector} * plan_->threads;
     printed_.kernel.helpers = cudaPartHelpers(printed_.kernel.table, "Parts");
     parameters = "const __grid_constant__ Parts parts";
   }

@@ -84,12 +84,12 @@ TEST_CASE("code in parts writes each set's results where its inputs lie") {
   for (const size_t which : {wide, narrow}) {
     const codegen::CudaKernel& kernel = emulator.code(which).kernels.at(0);
     INFO(test::CudaEmulator::kernelsOf(emulator.code(which)));
-    CHECK((which == wide) == (kernel.vector > 1));
+    CHECK((which == wide) == (kernel.table.vector > 1));
     std::vector<Set> sets;
     float rate = 0.5F;
     for (const int64_t length :
-         {int64_t{8}, int64_t{1}, kernel.blockElements, kernel.blockElements * 3 + 40, int64_t{17}})
-      sets.emplace_back(length / kernel.vector * kernel.vector, rate *= 2);
+         {int64_t{8}, int64_t{1}, kernel.table.blockElements, kernel.table.blockElements * 3 + 40, int64_t{17}})
+      sets.emplace_back(length / kernel.table.vector * kernel.table.vector, rate *= 2);
     const std::vector<Set> before = sets;
     std::vector<codegen::CudaPart> parts;
     for (Set& s : sets) {
@@ -97,7 +97,7 @@ TEST_CASE("code in parts writes each set's results where its inputs lie") {
       for (const int slot : kernel.buffers) part.buffers.push_back(s.buffers().at(static_cast<size_t>(slot)));
       if (s.n > 0) parts.push_back(part);
     }
-    codegen::CudaPartLaunch launch(kernel.table, parts, kernel.blockElements);
+    codegen::CudaPartLaunch launch(kernel.table, parts);
     CHECK(static_cast<int64_t>(launch.table.size()) == kernel.table.bytes());
     emulator.run(which, {launch.table.data(), &launch.blocks});
     for (size_t i = 0; i < sets.size(); ++i) CHECK(sets[i].wrong(before[i]) == "");
