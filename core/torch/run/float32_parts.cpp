@@ -1,7 +1,9 @@
 #include "core/torch/run/float32_parts.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_map>
+#include <utility>
 
 #include "core/ir/operators/dtype_facts.h"
 #include "core/torch/values/operators.h"
@@ -25,6 +27,8 @@ class Keeper {
     findDTypes();
     findFlexible();
     const std::vector<NodeId> order = g_.order();
+    quotients_.resize(g_.nodeBound());
+    for (NodeId id : order) markQuotient(g_.node(id));
     for (NodeId id : order) grade(g_.node(id));
     for (NodeId id : order) decide(g_.node(id));
     for (NodeId id : order)
@@ -93,6 +97,72 @@ class Keeper {
           parameters && kindOf(w) == Kind::Float32 && (g_.value(w).isConstant || (g_.value(w).isBuffer && !writes));
   }
 
+  // Quotients of products
+  // ------------------------------------------------------------------------------------------------------------------
+  /// A product of activations, or a sum.
+  bool isFactor(const Node& n) const {
+    if (n.outputs.size() != 1 || kindOf(n.outputs[0]) != Kind::Float32) return false;
+    if (n.op->baseName() == "sum") return true;
+    bool hasWeight = false;
+    for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { hasWeight |= g_.isWeight(v); });
+    return n.op->facts->family == OperatorFamily::Product && !hasWeight;
+  }
+
+  struct Way {
+    std::vector<NodeId> nodes;  ///< from the value up
+    NodeId factor;              ///< above them; none: something else is
+  };
+  /// Through pieces, permutations and casts, and where `offsets`, numbers that are added or are a bound.
+  Way wayUp(ValueId v, bool offsets) const {
+    Way way;
+    while (g_.value(v).kind == Value::Kind::Output) {
+      const Node& n = g_.node(g_.value(v).producer);
+      if (isFactor(n)) {
+        way.factor = n.id;
+        break;
+      }
+      const std::string_view op = n.op->baseName();
+      const OperatorFamily family = n.op->facts->family;
+      const bool isOffset = offsets && (op == "add" || op == "sub" || op == "clamp" || op == "clamp_min");
+      if (!(family == OperatorFamily::Shape || family == OperatorFamily::Cast || isOffset) || n.op->writes()) break;
+      size_t values = 0;
+      for (const Argument& a : n.args) a.forEachValue([&](ValueId) { ++values; });
+      if (values == 0 || !n.args[0].isValue() || (isOffset && values > 1)) break;
+      way.nodes.push_back(n.id);
+      v = n.args[0].valueId();
+    }
+    return way;
+  }
+  /// What the factor is computed from, and itself, without the pieces and permutations between.
+  std::set<ValueId> rootsOf(NodeId factor) const {
+    std::set<ValueId> out{g_.node(factor).outputs[0]};
+    for (const Argument& a : g_.node(factor).args)
+      a.forEachValue([&](ValueId v) {
+        const Way way = wayUp(v, false);
+        out.insert(way.nodes.empty() ? v : g_.node(way.nodes.back()).args[0].valueId());
+      });
+    return out;
+  }
+
+  void markQuotient(const Node& n) {
+    if (n.op->baseName() != "div" || n.args.size() < 2 || !n.args[0].isValue() || !n.args[1].isValue()) return;
+    std::vector<Way> open{wayUp(n.args[0].valueId(), true), wayUp(n.args[1].valueId(), true)};
+    if (!open[0].factor || !open[1].factor || quotients_[n.id.index]) return;
+    const std::set<ValueId> above = rootsOf(open[0].factor), below = rootsOf(open[1].factor);
+    if (std::none_of(above.begin(), above.end(), [&](ValueId v) { return below.contains(v); })) return;
+    quotients_[n.id.index] = 1;
+    while (!open.empty()) {
+      const Way way = std::move(open.back());
+      open.pop_back();
+      for (NodeId on : way.nodes) quotients_[on.index] = 1;
+      if (std::exchange(quotients_[way.factor.index], 1)) continue;
+      for (const Argument& a : g_.node(way.factor).args)
+        a.forEachValue([&](ValueId v) {
+          if (Way further = wayUp(v, false); further.factor) open.push_back(std::move(further));
+        });
+    }
+  }
+
   bool isReducedSquare(const Node& n) const {
     const std::string_view op = n.op->baseName();
     if (n.args.empty() || !n.args[0].isValue() || n.outputs.size() != 1) return false;
@@ -158,7 +228,9 @@ class Keeper {
     for (const Argument& a : n.args) a.forEachValue(look);
     for (const auto& [key, a] : n.kwargs) a.forEachValue(look);
     bool keeps;
-    if (n.op->writes()) {
+    if (quotients_[n.id.index]) {
+      keeps = true;
+    } else if (n.op->writes()) {
       keeps = !n.args.empty() && n.args[0].isValue() && float32_[n.args[0].valueId().index];
     } else if (!inModel) {
       keeps = true;
@@ -236,6 +308,7 @@ class Keeper {
   Graph& g_ = parts_.graph;
   std::vector<std::optional<DType>> dtypes_;                 ///< by ValueId, where the type says none
   std::vector<char> float32_, squared_, flexible_, graded_;  ///< by ValueId
+  std::vector<char> quotients_;                              ///< by NodeId: of products, or what leads there
   std::unordered_map<uint32_t, ValueId> up_, down_;
   NodeId fallback_;
 };

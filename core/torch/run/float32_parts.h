@@ -6,6 +6,9 @@
 // - Squares that are summed up (a root mean square, a variance, a length): in float16 they overflow above 255. What
 //   follows from these alone, or from them and the values that were squared, stays with them, as in
 //   `x.float() * rsqrt(x.float().pow(2).mean(-1) + eps)`.
+// - Quotients of products, and of sums, that share an operand (an attention without softmax: `(q @ (k.T @ v)) /
+//   (q @ k.sum(0))`), with the products of activations that these are made of. Both grow with what is summed up, and
+//   overflow in float16, where the quotient does not.
 // - An attention's scores, from where distances are added to them (ALiBi) to the softmax: as PyTorch promotes them.
 //
 // Casts stand where these parts meet the rest, so each operator gets operands of one dtype.

@@ -107,6 +107,35 @@ TEST_CASE("squares that are summed up do not overflow, and the model goes on in 
   CHECK(off(large, *rows, DType::Float16) < 1e-3);
 }
 
+TEST_CASE("an attention that divides products does not overflow") {
+  // A column of ones behind the values sums up the keys.
+  const std::string attention =
+      " %q = aten.relu.default(%x)\n %p = aten.pad.default(%x, [0, 1], \"constant\", 1.0)\n"
+      " %t = aten.transpose.int(%q, -1, -2)\n %kv = aten.matmul.default(%t, %p)\n"
+      " %qkv = aten.matmul.default(%q, %kv)\n %n = aten.slice.Tensor(%qkv, 2, 0, -1)\n"
+      " %d = aten.slice.Tensor(%qkv, 2, -1)\n %e = aten.add.Scalar(%d, 1e-5)\n %o = aten.div.Tensor(%n, %e)\n";
+  const Graph g = typed(" input %x : f32[1,64,4]\n" + attention + " return %o");
+  CHECK(kept(g, DType::Float16) == Names{"kv", "qkv", "n", "d", "e", "o"});
+  const Graph large = typed(" input %y : f32[1,64,4]\n %x = aten.mul.Tensor(%y, 50)\n" + attention + " return %o");
+  CHECK(off(large, made(large, {"f32[1,64,4]:ones"}), DType::Float16) < 0.1);
+  // By a sum of the keys, and in the model's dtype again at the next weight.
+  const Graph two = typed(
+      " input %q : f32[1,64,4]\n input %k : f32[1,64,4]\n input %v : f32[1,64,4]\n weight %w \"w\" : f32[4,4]\n"
+      " %t = aten.transpose.int(%k, -1, -2)\n %kv = aten.matmul.default(%t, %v)\n"
+      " %n = aten.matmul.default(%q, %kv)\n %s = aten.sum.dim_IntList(%k, [1])\n %u = aten.unsqueeze.default(%s, -1)\n"
+      " %d = aten.matmul.default(%q, %u)\n %c = aten.clamp_min.default(%d, 1e-6)\n %o = aten.div.Tensor(%n, %c)\n"
+      " %l = aten.linear.default(%o, %w)\n return %l");
+  CHECK(kept(two, DType::Float16) == Names{"kv", "n", "s", "u", "d", "c", "o"});
+}
+
+TEST_CASE("quotients of what has nothing in common, and a softmax written out, are the model's") {
+  const Graph g = typed(
+      " input %x : f32[4,4]\n input %y : f32[4,4]\n %p = aten.mm.default(%x, %x)\n %r = aten.mm.default(%y, %y)\n"
+      " %q = aten.div.Tensor(%p, %r)\n %e = aten.exp.default(%q)\n %s = aten.sum.dim_IntList(%e, [-1], True)\n"
+      " %o = aten.div.Tensor(%e, %s)\n return %o");
+  CHECK(kept(g, DType::Float16).empty());
+}
+
 TEST_CASE("a square that nobody sums is the model's") {
   const Graph g = typed(
       " input %x : f32[2,8]\n weight %w \"w\" : f32[8,8]\n %r = aten.relu.default(%x)\n"
