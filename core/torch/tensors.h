@@ -51,6 +51,7 @@ struct Difference {
       ulpHistogram;  ///< bucket i counts elements off by [2^(i-1), 2^i) units in the last place; 0: equal
   size_t elements = 0;
   bool sameNonFinite = true;  ///< NaN and Inf in the same places
+  size_t overflowed = 0;      ///< elements that are NaN or Inf on both sides, and finite in the fp64 reference
   bool passed = false;
   bool dtypeAlone =
       false;        ///< did not pass, but only for its dtype: the numbers are within the coarser dtype's tolerance

@@ -127,6 +127,7 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
   const double norms = std::sqrt(s.normE) * std::sqrt(s.normA);
   d.cosine = s.squares == 0 ? 1.0 : norms > 0 ? std::clamp(s.dot / norms, -1.0, 1.0) : 0.0;
   d.sameNonFinite = s.firstNonFinite < 0;
+  d.overflowed = static_cast<size_t>(s.overflowed);
   // Of two dtypes there is no common unit in the last place.
   // Nobody looks at those of a rewrite's values, and counting takes as long as the rest.
   if (judge == Judge::Model && e.scalar_type() == a.scalar_type()) d.ulpHistogram = ulpHistogram(e, a);
@@ -167,6 +168,9 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
       d.why =
           fmt::format("{} of {} elements, not finite in the original, are what fp64 computes", s.repaired, d.elements);
     }
+    if (d.passed && d.overflowed > 0)
+      d.why = fmt::format("{} of {} elements are NaN or infinite, as in the original, where fp64 computes numbers",
+                          d.overflowed, d.elements);
     if (!d.passed && s.repaired == 0 && areWithinOneRounding(e, a, r)) {
       d.passed = true;
       return "each is within one rounding of the fp64 reference";

@@ -145,6 +145,7 @@ void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int6
         s.repairedError += (y - pr[i]) * (y - pr[i]);
         continue;
       }
+      s.overflowed += pr && !std::isfinite(x) && !std::isfinite(y) && std::isfinite(pr[i]) ? 1 : 0;
       if (!sameKind(x, y) && s.firstNonFinite < 0) s.firstNonFinite = from + i;
       continue;
     }
@@ -252,6 +253,7 @@ void append(Sums& s, const Sums& next) {
   if (s.firstNonFinite < 0) s.firstNonFinite = next.firstNonFinite;
   s.referenced += next.referenced;
   s.repaired += next.repaired;
+  s.overflowed += next.overflowed;
   s.repairedSquares += next.repairedSquares;
   s.repairedError += next.repairedError;
 }

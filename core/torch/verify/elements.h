@@ -37,6 +37,7 @@ struct Sums {
   /// Elements that are finite in the reference and not in the expected tensor, such as a sum that overflowed: how many,
   /// and the squares of what the reference has there and of how far the actual ones are from that.
   int64_t repaired = 0;
+  int64_t overflowed = 0;  ///< finite in the reference alone
   double repairedSquares = 0, repairedError = 0;
 };
 Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, const Tolerance&, Judge);

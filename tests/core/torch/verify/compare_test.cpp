@@ -132,7 +132,10 @@ TEST_CASE("a number where the original overflowed passes if fp64 computes it") {
   const Difference d = difference(nan, make("f16[4]:zeros"), &exact);
   CHECK(d.passed);
   CHECK_THAT(d.why, ContainsSubstring("4 of 4 elements, not finite in the original, are what fp64 computes"));
-  CHECK(difference(nan, nan, &exact).passed);
+  const Difference both = difference(nan, nan, &exact);
+  CHECK(both.passed);
+  CHECK(both.overflowed == 4);
+  CHECK_THAT(both.why, ContainsSubstring("4 of 4 elements are NaN or infinite, as in the original"));
   const Difference wrong = difference(nan, make("f16[4]:ones"), &exact);
   CHECK_FALSE(wrong.passed);
   CHECK_THAT(wrong.why, ContainsSubstring("4 elements are not finite in the original; the RMSE"));
