@@ -312,25 +312,36 @@ LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {
   if (scale > edgeLabels) shiftEdgeLabels(scene);
 }
 
-/// Those of one box follow each other in the layout, beside each other or, in a drawing that runs to the right, one
-/// below the other.
+/// Those of one box stand beside each other or, in a drawing that runs to the right, one below the other.
 void LabelPlaces::shiftEdgeLabels(const Scene& scene) {
   constexpr double gap = 5;
   const int pixels = SmallText::pixelsAt(M::labelSize, scale_);
   const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
   const auto& all = scene.layout.labels;
   const auto at = [&](size_t i) { return QPointF(all[i].at.x, all[i].at.y) * scale_ + labelShift(i); };
-  const auto sourceOf = [&](size_t i) { return scene.view.edges[static_cast<size_t>(all[i].edge)].from; };
-  for (size_t i = 1; i < all.size(); ++i) {
-    if (sourceOf(i) != sourceOf(i - 1)) continue;
-    const QPointF before = at(i - 1), own = at(i);
-    const double line = own.y() - before.y();
-    if (std::abs(line) < 1) {
-      const double end = before.x() + words.width(toQt(all[i - 1].text)) + gap;
-      if (own.x() > before.x() && own.x() < end) shifts_[i] = {end - own.x(), 0};
-    } else if (std::abs(line) < pixels + 1) {
-      shifts_[i] = {0, line > 0 ? pixels + 1 - line : -pixels - 1 - line};
+  const auto makeRoom = [&](size_t* begin, size_t* end) {
+    const bool isBeside = std::abs(at(begin[1]).y() - at(begin[0]).y()) < 1;
+    if (isBeside) std::stable_sort(begin, end, [&](size_t a, size_t b) { return at(a).x() < at(b).x(); });
+    for (size_t* label = begin + 1; label != end; ++label) {
+      const QPointF before = at(label[-1]), own = at(*label);
+      const double line = own.y() - before.y();
+      if (!isBeside) {
+        if (std::abs(line) < pixels + 1) shifts_[*label] = {0, line > 0 ? pixels + 1 - line : -pixels - 1 - line};
+        continue;
+      }
+      const double free = before.x() + words.width(toQt(all[label[-1]].text)) + gap;
+      if (own.x() < free) shifts_[*label] = {free - own.x(), 0};
     }
+  };
+  std::vector<std::pair<int, size_t>> bySource(all.size());
+  for (size_t i = 0; i < all.size(); ++i) bySource[i] = {scene.view.edges[static_cast<size_t>(all[i].edge)].from, i};
+  std::sort(bySource.begin(), bySource.end());
+  std::vector<size_t> own;
+  for (size_t i = 0; i < bySource.size();) {
+    own.clear();
+    const int source = bySource[i].first;
+    for (; i < bySource.size() && bySource[i].first == source; ++i) own.push_back(bySource[i].second);
+    if (own.size() > 1) makeRoom(own.data(), own.data() + own.size());
   }
 }
 

@@ -1,5 +1,5 @@
 // Words of one size on screen, for boxes that are too small for their usual text: how many letters fit, counted in
-// pixels whatever the zoom. Advances of Latin letters are looked up, so that thousands of boxes cost a few
+// pixels whatever the zoom. Advances of Latin letters and signs are looked up, so that thousands of boxes cost a few
 // milliseconds.
 //
 //   const SmallText& text = SmallText::ofSize(9, QFont::Medium);
@@ -43,7 +43,7 @@ class SmallText {
 
   QFont font_;
   QFontMetricsF metrics_;
-  std::array<double, 128> latin_{};
+  std::array<double, 256> latin_{};
   double ellipsis_ = 0, drop_ = 0;
 };
 

@@ -336,6 +336,7 @@ class Nested {
       if (!stops.empty()) startsOf[graph_.edges[e].from].push_back(frames[first.container + 1].at(stops.front()).x);
     }
     std::unordered_map<uint64_t, char> labelled;
+    std::unordered_map<int, std::vector<size_t>> labelsFrom;  // by box: their numbers
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       std::vector<Point> stops;
       bool isFar = false;
@@ -350,7 +351,7 @@ class Nested {
         std::string text = labelOf(e);
         const Point at = isDown() ? labelAt(graph_.edges[e], text, stops, startsOf[graph_.edges[e].from])
                                   : labelBelow(layout, graph_.edges[e], text);
-        addLabel(layout, static_cast<int>(e), at, std::move(text));
+        addLabel(layout, labelsFrom[graph_.edges[e].from], static_cast<int>(e), at, std::move(text));
       }
       layout.edges[e] = smoothPath(stops);
       if (!isDown())
@@ -360,22 +361,31 @@ class Nested {
     return layout;
   }
 
-  /// Labels of one box stand side by side, or one below the other, equal ones once.
-  void addLabel(Layout& layout, int edge, Point at, std::string text) const {
-    const VisibleEdge& own = graph_.edges[edge];
-    for (auto it = layout.labels.rbegin(); it != layout.labels.rend() && it - layout.labels.rbegin() < 16; ++it) {
-      const VisibleEdge& other = graph_.edges[it->edge];
-      if (other.from != own.from) continue;
-      if (it->text == text) return;
-      constexpr double between = 10;
-      if (isDown() && at.x + textWidth(text, Metrics::labelSize) < it->at.x) continue;  // it stands left of that one
-      if (isDown())
-        at.x = std::max(at.x, it->at.x + textWidth(it->text, Metrics::labelSize) + between);
-      else if (turned_[own.from])
-        at.y = std::min(at.y, it->at.y - Metrics::labelSize - 2);
-      else
-        at.y = std::max(at.y, it->at.y + Metrics::labelSize + 2);
+  /// Labels of one box stand side by side, or one below the other, equal ones once. `own`: the labels of that box.
+  void addLabel(Layout& layout, std::vector<size_t>& own, int edge, Point at, std::string text) const {
+    constexpr double between = 10, line = Metrics::labelSize + 2;
+    constexpr size_t most = 16;
+    const auto widthOf = [](const std::string& words) { return textWidth(words, Metrics::labelSize); };
+    std::vector<const EdgeLabel*> others;
+    for (auto it = own.rbegin(); it != own.rend() && others.size() < most; ++it) {
+      others.push_back(&layout.labels[*it]);
+      if (others.back()->text == text) return;
     }
+    const double width = widthOf(text);
+    for (bool moves = isDown(); moves;) {  // past one, it may stand on the next
+      moves = false;
+      for (const EdgeLabel* other : others) {
+        const double end = other->at.x + widthOf(other->text) + between;
+        if (at.x >= end || at.x + width < other->at.x) continue;
+        at.x = end;
+        moves = true;
+      }
+    }
+    for (const EdgeLabel* other : others) {
+      if (isDown()) break;
+      at.y = turned_[graph_.edges[edge].from] ? std::min(at.y, other->at.y - line) : std::max(at.y, other->at.y + line);
+    }
+    own.push_back(layout.labels.size());
     layout.labels.push_back({edge, at, std::move(text)});
   }
 

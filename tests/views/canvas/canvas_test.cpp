@@ -1,6 +1,6 @@
 // The canvas: what opens where it stands, what can be read from afar, and very many boxes.
 #include <QSignalSpy>
-#include <numeric>
+#include <algorithm>
 
 #include "tests/views/support/frames.h"
 #include "tests/views/support/sample_graphs.h"
@@ -117,9 +117,11 @@ class CanvasTest : public test::WindowFixture {
     QVERIFY(canvas.scene()->view.boxes.size() > 10000);
     for (const double scale : {0.02, 0.15, 0.8}) {
       const std::vector<double> ms = test::panningFrames(canvas, scale, 40);
-      const double mean = std::accumulate(ms.begin(), ms.end(), 0.0) / static_cast<double>(ms.size());
-      qInfo("panning %zu boxes at scale %.2f: %.1f ms a frame", canvas.scene()->view.boxes.size(), scale, mean);
-      QVERIFY(mean < 4);  // milliseconds: a quarter of what 60 frames a second leave
+      std::vector<double> sorted = ms;
+      std::sort(sorted.begin(), sorted.end());
+      const double median = sorted[sorted.size() / 2];  // of the thread's own time: a busy machine does not fail it
+      qInfo("panning %zu boxes at scale %.2f: %.1f ms a frame", canvas.scene()->view.boxes.size(), scale, median);
+      QVERIFY(median < 4);  // milliseconds: a quarter of what 60 frames a second leave
     }
   }
 

@@ -72,6 +72,29 @@ class WordsTest : public QObject {
     QVERIFY2(at.named > 0.95, qPrintable(QString::number(at.named)));
   }
 
+  /// Large enough to be read, and small enough to leave the module to its boxes.
+  void aModulesNameTakesLittleOfItsModule() {
+    constexpr double least = 9, most = 18, share = 0.2;
+    for (const int layers : {12, 340}) {
+      const SceneRef scene = sceneOf(test::encoder(layers), {.depth = -1, .foldRepeats = false});
+      const double scale = test::scaleOfFit(*scene);
+      int inside = 0;
+      const LabelPlaces places(*scene, scale);
+      for (const PlacedLabel& label : places.labels()) {
+        if (label.kind != PlacedLabel::Kind::Name) continue;
+        QVERIFY2(label.at.height() >= least && label.at.height() <= most, qPrintable(label.text));
+        const QRectF box = scene->rect(label.box);
+        const QRectF module(box.topLeft() * scale, box.size() * scale);
+        const QRectF covered = module.intersected(label.at);
+        if (module.height() < 3 * most) continue;  // a strip of one line has no room beside its name
+        ++inside;
+        QVERIFY2(covered.width() * covered.height() <= share * module.width() * module.height(),
+                 qPrintable(label.text));
+      }
+      QVERIFY2(inside > 0, qPrintable(QString::number(layers)));
+    }
+  }
+
   void aNameIsNotCutBeforeItsNumber() {
     const SceneRef scene = sceneOf(test::encoder(40), {.depth = -1, .foldRepeats = false});
     for (const double scale : {0.02, 0.03, 0.05, 0.08, 0.12}) {
@@ -124,12 +147,15 @@ class WordsTest : public QObject {
           const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale + places.labelShift(i);
           return QRectF(at.x(), at.y() - 0.8 * pixels, words.width(QString::fromStdString(all[i].text)), pixels);
         };
-        for (size_t i = 1; i < all.size(); ++i) {
-          const auto& edges = scene->view.edges;
-          if (edges[static_cast<size_t>(all[i].edge)].from != edges[static_cast<size_t>(all[i - 1].edge)].from)
-            continue;
-          ++several;
-          QVERIFY2(!rect(i).intersects(rect(i - 1)), qPrintable(QString::number(scale)));
+        for (size_t i = 0; i < all.size(); ++i) {
+          const auto sourceOf = [&](size_t label) {
+            return scene->view.edges[static_cast<size_t>(all[label].edge)].from;
+          };
+          for (size_t k = 0; k < i; ++k) {
+            if (sourceOf(i) != sourceOf(k)) continue;
+            ++several;
+            QVERIFY2(!rect(i).intersects(rect(k)), qPrintable(QString::number(scale)));
+          }
         }
       }
       QVERIFY(several > 0);
