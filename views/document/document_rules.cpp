@@ -104,10 +104,11 @@ void Document::readRules(const QJsonObject& result) {
     r.description = at(o, "description").toString();
     r.line = at(o, "line").toInt();
     r.finds = at(o, "finds").toBool();
-    r.patternJson = at(o, "pattern").toObject();
+    const QJsonObject pattern = at(o, "pattern").toObject();
+    r.patternHash = qHash(pattern);
     const RuleInfo* old = rule(r.name);
     // One changes one rule at a time: the other patterns stay the graphs that they are.
-    r.pattern = old && old->patternJson == r.patternJson ? old->pattern : decodeGraph(r.patternJson);
+    r.pattern = old && old->patternHash == r.patternHash ? old->pattern : decodeGraph(pattern);
     const QJsonObject lines = at(o, "patternLines").toObject();
     for (auto it = lines.begin(); it != lines.end(); ++it) {
       const QJsonObject l = it.value().toObject();
