@@ -9,6 +9,8 @@
 #include "views/document/graph_decode.h"
 #include "views/document/model_files.h"
 #include "views/document/run_figures.h"
+#include "views/widgets/qt_color.h"
+#include "views/widgets/theme.h"
 
 namespace graft {
 namespace {
@@ -129,6 +131,9 @@ HoverCard::HoverCard(QWidget* parent) : QFrame(parent, Qt::ToolTip | Qt::Framele
   text_ = new QLabel(this);
   text_->setTextFormat(Qt::RichText);
   text_->setWordWrap(true);
+  QFont small = font();
+  small.setPixelSize(12);
+  text_->setFont(small);
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(12, 9, 12, 10);
   column->addWidget(text_);
@@ -151,10 +156,11 @@ void HoverCard::show(const CardText& card, const QRect& box, const Palette& colo
     html += QStringLiteral("<div style=\"color:%2;margin-top:6px\">%1</div>").arg(card.hint.toHtmlEscaped(), dim);
   text_->setText(html);
   setAccessibleDescription(card.plain());
-  setStyleSheet(QStringLiteral("graft--HoverCard{background:%1;border:1px solid "
-                               "%2;border-radius:6px}QLabel{color:%3;background:transparent;font-size:12px}")
-                    .arg(toQt(colors.surface).name(), toQt(mix(colors.surface, colors.dim, 0.5)).name(),
-                         toQt(colors.text).name()));
+  QPalette own;
+  own.setColor(QPalette::Window, toQt(colors.surface));
+  own.setColor(QPalette::Mid, toQt(mix(colors.surface, colors.dim, 0.5)));
+  own.setColor(QPalette::WindowText, toQt(colors.text));
+  setPalette(own);
   setFixedWidth(width);
   const int height = heightForWidth(width);
   setFixedHeight(height > 0 ? height : sizeHint().height());
@@ -169,5 +175,7 @@ void HoverCard::show(const CardText& card, const QRect& box, const Palette& colo
   move(at);
   QFrame::show();
 }
+
+void HoverCard::paintEvent(QPaintEvent*) { paintCard(*this, 6); }
 
 }  // namespace graft

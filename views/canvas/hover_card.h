@@ -37,6 +37,9 @@ class HoverCard : public QFrame {
   /// Beside `box`, in pixels of the screen, within the screen that it is on.
   void show(const CardText& text, const QRect& box, const Palette& colors);
 
+ protected:
+  void paintEvent(QPaintEvent*) override;
+
  private:
   QLabel* text_;
 };

@@ -40,8 +40,7 @@ class EmptyHint : public QLabel {
  private:
   void refresh() {
     setVisible(view_->model()->rowCount() == 0);
-    const QString dim = QStringLiteral("color:%1").arg(css(themePalette().dim));
-    if (styleSheet() != dim) setStyleSheet(dim);
+    tint(*this, themePalette().dim);
   }
   QAbstractItemView* view_;
 };

@@ -7,13 +7,13 @@
 #include <QIconEngine>
 #include <QPainter>
 #include <QPalette>
-#include <QStyleFactory>
 #include <QSvgRenderer>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "views/widgets/qt_color.h"
+#include "views/widgets/theme_style.h"
 
 // Resources of a static library are registered by hand; the macro wants to stand outside of namespaces.
 static void registerResources() { Q_INIT_RESOURCE(graft); }
@@ -63,7 +63,7 @@ void applyTheme(Theme theme) {
   started = true;
   current = palette(theme);
   const Palette& p = current;
-  QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
+  QApplication::setStyle(new ThemeStyle);
   const Color window = p.window;
   const Color button = p.dark ? Color{50, 55, 64} : Color{250, 250, 251};
   const Color disabled = mix(window, p.text, 0.42);
@@ -88,61 +88,26 @@ void applyTheme(Theme theme) {
   for (const auto role : {QPalette::WindowText, QPalette::Text, QPalette::ButtonText})
     q.setColor(QPalette::Disabled, role, toQt(disabled));
   QApplication::setPalette(q);
-  const QString line = css(p.grid), text = css(p.text), dim = css(p.dim), base = css(p.background),
-                hover = css(mix(window, p.text, 0.09)), accent = css(p.accent), head = css(window);
-  qApp->setStyleSheet(
-      QStringLiteral(
-          "QMainWindow::separator{background:%1;width:1px;height:1px}"
-          "QDockWidget{titlebar-close-icon:none;titlebar-normal-icon:none}"
-          "QToolBar{border:0;border-bottom:1px solid %1;padding:4px 8px;spacing:4px}"
-          "QToolButton{border:1px solid transparent;border-radius:5px;padding:4px 7px}"
-          "QToolButton:hover{background:%2}QToolButton:checked{background:%2;border-color:%1}"
-          "QToolButton[outlined=\"true\"]{border-color:%1}"
-          "QToolButton#mainButton{background:%7;border-color:%7;color:%11}"
-          "QToolButton#mainButton:hover{background:%12}QToolButton#mainButton:disabled{background:%1;border-color:%1;"
-          "color:%8}"
-          "QToolButton:focus,QPushButton:focus{border-color:%7;background:%9}QCheckBox:focus{color:%7}"
-          "QStatusBar{border-top:1px solid %1}QStatusBar::item{border:0}"
-          "QScrollArea{border:0}QTreeView,QListView,QTableView,QTextBrowser,QPlainTextEdit{border:1px solid "
-          "transparent}"
-          "QTreeView:focus,QListView:focus,QTableView:focus,QTextBrowser:focus,QPlainTextEdit:focus{border-color:%7}"
-          "QTreeView::item,QListView::item{padding:3px 2px}"
-          "QHeaderView::section{border:0;border-bottom:1px solid %1;padding:4px 6px;background:%6;color:%4}"
-          // The style draws it over the heading or cuts that short: tables that sort say so in the heading's text.
-          "QHeaderView::up-arrow,QHeaderView::down-arrow{width:0px;height:0px;image:none}"
-          "QToolButton::menu-indicator{subcontrol-origin:padding;subcontrol-position:right center;width:9px}"
-          "QToolButton[popupMode=\"2\"]{padding-right:16px}"
-          "QAbstractScrollArea::corner{background:%5;border:0}"
-          "QScrollBar{background:transparent;border:0}QScrollBar:vertical{width:11px}QScrollBar:horizontal{height:11px}"
-          "QScrollBar::handle{background:%10;border-radius:3px;margin:2px}QScrollBar::handle:hover{background:%4}"
-          "QScrollBar::handle:vertical{min-height:28px}QScrollBar::handle:horizontal{min-width:28px}"
-          "QScrollBar::add-line,QScrollBar::sub-line{width:0;height:0}QScrollBar::add-page,QScrollBar::sub-page{"
-          "background:transparent}"
-          // No colour of its own: with one, Qt would draw the hint of an empty field in half of it.
-          "QLineEdit{border:1px solid %1;border-radius:5px;padding:4px 7px;background:%5}"
-          "QLineEdit:focus{border-color:%7}"
-          "QComboBox{border:1px solid %1;border-radius:5px;padding:4px 7px;background:%5;color:%3}"
-          "QComboBox:hover{background:%2}QComboBox:focus{border-color:%7}QComboBox:disabled{color:%8}"
-          "QComboBox::drop-down{border:0;width:20px}QComboBox::down-arrow{width:12px;height:12px;"
-          "image:url(:/icons/chevron.svg)}"
-          "QPushButton{border:1px solid %1;border-radius:5px;padding:5px 12px}"
-          "QPushButton:hover{background:%2}QPushButton:default{border-color:%7}"
-          "QPushButton:checked{background:%9;border-color:%7}"
-          "QPushButton:disabled{color:%8}"
-          "QTabBar::tab{border:0;padding:6px 12px;color:%4}QTabBar::tab:selected{color:%3;border-bottom:2px solid %7}"
-          "QTabWidget::pane{border:0;border-top:1px solid %1}"
-          "QMenu{border:1px solid %1}QToolTip{border:1px solid "
-          "%1;padding:4px}QDialogButtonBox{dialogbuttonbox-buttons-have-icons:0}"
-          // Quiet, as in the drawing: the row is marked, its text stays as it is.
-          "QTreeView,QListView,QTableView{selection-background-color:%9;selection-color:%3;outline:0}"
-          "QDockWidget::title{padding:7px 12px 5px 12px;text-align:left}"
-          "QCheckBox::indicator,QTreeView::indicator,QListView::indicator{width:13px;height:13px;border:1px solid "
-          "%4;border-radius:3px;background:%5}"
-          "QCheckBox::indicator:checked,QTreeView::indicator:checked,QListView::indicator:checked{background:%7;"
-          "border-color:%7;image:url(:/icons/check.svg)}")
-          .arg(line, hover, text, dim, base, head, accent, css(disabled), css(mix(p.background, p.accent, 0.22)),
-               css(mix(p.background, p.text, 0.28)), css(p.dark ? Color{15, 18, 22} : Color{255, 255, 255}),
-               css(mix(p.accent, p.text, 0.15))));
+  // Quiet, as in the drawing: the row is marked, its text stays as it is.
+  q.setColor(QPalette::Highlight, toQt(mix(p.background, p.accent, 0.22)));
+  q.setColor(QPalette::HighlightedText, toQt(p.text));
+  QApplication::setPalette(q, "QAbstractItemView");
+}
+
+void tint(QWidget& widget, Color text) {
+  QPalette own;
+  own.setColor(QPalette::WindowText, toQt(text));
+  own.setColor(QPalette::Text, toQt(text));  // on the ground of a list
+  if (!widget.testAttribute(Qt::WA_SetPalette) || widget.palette().color(QPalette::WindowText) != toQt(text))
+    widget.setPalette(own);
+}
+
+void paintCard(QWidget& card, double radius) {
+  QPainter painter(&card);
+  painter.setRenderHint(QPainter::Antialiasing);
+  painter.setPen(card.palette().color(QPalette::Mid));
+  painter.setBrush(card.palette().color(QPalette::Window));
+  painter.drawRoundedRect(QRectF(card.rect()).adjusted(0.5, 0.5, -0.5, -0.5), radius, radius);
 }
 
 namespace {

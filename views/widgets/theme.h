@@ -6,6 +6,7 @@
 #include <QFont>
 #include <QIcon>
 #include <QString>
+#include <QWidget>
 
 #include "views/layout/palette.h"
 
@@ -21,6 +22,11 @@ QFont monospace();
 /// The theme's colour as "#rrggbb".
 QString css(Color);
 const Palette& themePalette();
+
+/// The colour of a widget's text.
+void tint(QWidget& widget, Color text);
+/// A card's ground and frame, in the colours Window and Mid of its palette.
+void paintCard(QWidget& card, double radius);
 
 /// While it lives, what is drawn with themePalette() is drawn in that theme: pictures for paper.
 class PaletteScope {

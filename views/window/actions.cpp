@@ -380,7 +380,7 @@ bool Actions::eventFilter(QObject* watched, QEvent* e) {
         static_cast<QToolButton*>(bar->widgetForAction(find(name)))->setToolButtonStyle(style);
     };
     const auto needs = [&] {
-      constexpr int margins = 24, spacing = 4;  // as the style sheet has them
+      constexpr int margins = 24, spacing = 4;  // as ThemeStyle has them
       int wide = margins;
       for (QAction* a : bar->actions()) wide += spacing + bar->widgetForAction(a)->sizeHint().width();
       return wide;

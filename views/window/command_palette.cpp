@@ -100,7 +100,7 @@ void CommandPalette::fill() {
     auto* name = new QLabel(wordsOf(*action));
     auto* keys = new QLabel(action->shortcut().toString(QKeySequence::NativeText));
     name->setEnabled(action->isEnabled());
-    keys->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().dim)));
+    tint(*keys, themePalette().dim);
     across->addWidget(name);
     across->addStretch();
     across->addWidget(keys);

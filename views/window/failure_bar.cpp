@@ -5,6 +5,7 @@
 #include <QHBoxLayout>
 #include <QPushButton>
 
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -69,9 +70,10 @@ void FailureBar::showFailure(const QString& what, const QString& why) {
 void FailureBar::refreshTheme() {
   const Palette& p = themePalette();
   setAutoFillBackground(true);
-  setStyleSheet(QStringLiteral("QWidget{background:%1}QPushButton{border:1px solid %2}")
-                    .arg(css(mix(p.background, p.change(Change::Removed), 0.16)),
-                         css(mix(p.background, p.change(Change::Removed), 0.5))));
+  QPalette own;
+  own.setColor(QPalette::Window, toQt(mix(p.background, p.change(Change::Removed), 0.16)));
+  own.setColor(QPalette::Mid, toQt(mix(p.background, p.change(Change::Removed), 0.5)));  // its buttons' frames
+  setPalette(own);
 }
 
 }  // namespace graft

@@ -39,7 +39,6 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   engine_ = new EngineClient(std::move(engineCommand), this);
   document_ = new Document(*engine_, this);
   context_ = new PanelContext(*document_, *engine_, this);
-  setWindowIcon(QIcon(QStringLiteral(":/icons/graft.svg")));
   setMinimumSize(800, 560);
   resize(1440, 900);
   setAcceptDrops(true);
@@ -63,6 +62,7 @@ MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow
   for (QWidget* w : findChildren<QWidget*>())
     if (w->acceptDrops() && !FileDrop::isOn(*w)) new FileDrop(w, [this](const QString& path) { openModel(path); });
   setTheme(currentTheme());
+  setWindowIcon(icon(QStringLiteral("graft")));  // a file's would load every plugin that reads pictures
   arrange(Arrangement::Explore);
   refreshBreadcrumb();
   setWindowTitle(QStringLiteral("Graft"));

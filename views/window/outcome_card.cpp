@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
 
 OutcomeCard::OutcomeCard(Document& document, QWidget& over) : QFrame(&over), document_(document), over_(over) {
   setObjectName(QStringLiteral("outcome"));
-  setAutoFillBackground(true);
   setCursor(Qt::ArrowCursor);
   text_ = new QLabel(this);
   text_->setObjectName(QStringLiteral("outcomeText"));
@@ -95,9 +95,12 @@ bool OutcomeCard::eventFilter(QObject* watched, QEvent* event) {
 void OutcomeCard::refreshTheme() {
   const Palette& p = themePalette();
   const Color tone = p.change(outcome_.isGood ? Change::Added : Change::Removed);
-  setStyleSheet(QStringLiteral("#outcome{background:%1;border:1px solid %2;border-radius:7px}"
-                               "#outcome QLabel{background:transparent}#outcome QPushButton{border:1px solid %2}")
-                    .arg(css(mix(p.background, tone, 0.14)), css(mix(p.background, tone, 0.5))));
+  QPalette own;
+  own.setColor(QPalette::Window, toQt(mix(p.background, tone, 0.14)));
+  own.setColor(QPalette::Mid, toQt(mix(p.background, tone, 0.5)));  // its frame and its buttons'
+  setPalette(own);
 }
+
+void OutcomeCard::paintEvent(QPaintEvent*) { paintCard(*this, 7); }
 
 }  // namespace graft

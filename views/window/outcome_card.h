@@ -27,6 +27,7 @@ class OutcomeCard : public QFrame {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
+  void paintEvent(QPaintEvent*) override;
 
  private:
   void showOutcome(Outcome outcome);

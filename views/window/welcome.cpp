@@ -19,7 +19,7 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   setBackgroundRole(QPalette::Base);
   setAutoFillBackground(true);
   auto* logo = new QLabel(this);
-  logo->setPixmap(QIcon(QStringLiteral(":/icons/graft.svg")).pixmap(56, 56));
+  logo->setPixmap(icon(QStringLiteral("graft")).pixmap(56, 56));
   auto* title = new QLabel(tr("Graft"), this);
   QFont big = font();
   big.setPointSizeF(big.pointSizeF() * 2.4);

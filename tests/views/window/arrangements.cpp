@@ -105,6 +105,7 @@ class Looker {
   }
 
   void several() {
+    window_.arrange(Arrangement::Measure);
     window_.docks().show(QStringLiteral("sideBySide"));
     auto* panel = window_.panel<SideBySidePanel>();
     panel->list().addStep(0);

@@ -91,10 +91,9 @@ void BreakStrip::addGraph(QHBoxLayout& row, const CapturedGraphInfo& graph) {
 }
 
 void BreakStrip::addBreak(QHBoxLayout& row, const CapturedGraphInfo& graph) {
-  const QString dim = QStringLiteral("color:%1").arg(css(themePalette().dim));
   const auto arrow = [&] {
     auto* label = new QLabel(QStringLiteral("→"));
-    label->setStyleSheet(dim);
+    tint(*label, themePalette().dim);
     row.addWidget(label);
   };
   arrow();

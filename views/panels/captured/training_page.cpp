@@ -262,7 +262,7 @@ void TrainingPage::refresh() {
   remark_->showText(isWrong          ? tr("Not cut: %1").arg(cut_.error())
                     : pins.isEmpty() ? tr("Space or a double click moves a tensor across the cut.")
                                      : pins.join(QStringLiteral(" · ")));
-  remark_->setStyleSheet(QStringLiteral("color:%1").arg(css(isWrong ? themePalette().wrong() : themePalette().dim)));
+  tint(*remark_, isWrong ? themePalette().wrong() : themePalette().dim);
   fillTables();
 }
 

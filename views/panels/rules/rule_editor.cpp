@@ -396,7 +396,7 @@ void RuleEditor::tell() {
   }
   told_ = rule && rule->matched && !document_.ruleError().any() ? rule->name : QString();
   sentence_->showText(text, format);
-  sentence_->setStyleSheet(QStringLiteral("color:%1").arg(css(color)));
+  tint(*sentence_, color);
 }
 
 }  // namespace graft

@@ -4,6 +4,7 @@
 #include <QScreen>
 #include <algorithm>
 
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -149,15 +150,20 @@ CallTip::CallTip(QWidget* parent) : QLabel(parent, Qt::ToolTip) {
   setAttribute(Qt::WA_ShowWithoutActivating);
   setTextFormat(Qt::RichText);
   setContentsMargins(8, 4, 8, 4);
-  setAutoFillBackground(true);
   refreshTheme();
 }
 
 void CallTip::refreshTheme() {
   const Palette& p = themePalette();
   setFont(monospace());
-  setStyleSheet(QStringLiteral("QLabel{background:%1;color:%2;border:1px solid %3;border-radius:4px}")
-                    .arg(css(mix(p.background, p.text, p.dark ? 0.10 : 0.03)), css(p.text), css(p.grid)));
+  QPalette own;
+  own.setColor(QPalette::Window, toQt(mix(p.background, p.text, p.dark ? 0.10 : 0.03)));
+  setPalette(own);
+}
+
+void CallTip::paintEvent(QPaintEvent* e) {
+  paintCard(*this, 4);
+  QLabel::paintEvent(e);
 }
 
 void CallTip::dismiss() {

@@ -43,6 +43,9 @@ class CallTip : public QLabel {
   void dismiss();
   void refreshTheme();
 
+ protected:
+  void paintEvent(QPaintEvent* e) override;
+
  private:
   QString dismissed_;
 };

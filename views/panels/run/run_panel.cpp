@@ -358,7 +358,7 @@ bool RunPanel::setDevice(const QString& device, const QString& dtype) {
 
 QString RunPanel::refuse(const QString& error) {
   headline_->showText(tr("Not run: %1").arg(error));
-  headline_->setStyleSheet(QStringLiteral("color:%1").arg(css(themePalette().wrong())));
+  tint(*headline_, themePalette().wrong());
   return error;
 }
 
@@ -428,17 +428,15 @@ void RunPanel::refresh() {
   for (QWidget* w : {pin_, copy_}) w->setVisible(any);
   pages_->setCurrentIndex(any ? 1 : 0);
   const Palette& p = themePalette();
-  const QString dim = QStringLiteral("color:%1").arg(css(p.dim));
-  const QString wrong = QStringLiteral("color:%1").arg(css(p.wrong()));
   const auto runError = [this] { return document_.lastRunError(); };
-  hint_->setStyleSheet(dim);
+  tint(*hint_, p.dim);
   refreshNote();
   if (!any) {
     headline_->showText(running                     ? tr("Measuring…")
                         : document_.lastRunWorked() ? tr("Nothing has been measured yet")
                         : runError().isEmpty()      ? tr("Stopped: nothing has been measured")
                                                     : tr("The run did not finish: %1").arg(runError()));
-    headline_->setStyleSheet(running || document_.lastRunWorked() || runError().isEmpty() ? dim : wrong);
+    tint(*headline_, running || document_.lastRunWorked() || runError().isEmpty() ? p.dim : p.wrong());
     hint_->setText(
         tr("Run (F5) runs the model as opened and the model as it is now on the same inputs, in turns. It shows "
            "latencies and their spread, the differences of each output, the first node inside where the numbers "
@@ -448,13 +446,13 @@ void RunPanel::refresh() {
   bool passed = agrees(run);
   for (const SweepRun& s : sweep_) passed = passed && agrees(s.second);
   headline_->showText(sweep_.size() > 1 ? sweepHeadline(sweep_) : headline(run));
-  headline_->setStyleSheet(passed ? QStringLiteral("color:%1").arg(css(p.text)) : wrong);
+  tint(*headline_, passed ? p.text : p.wrong());
   QStringList inputs;
   for (const QJsonValue v : at(run, "inputs").toArray()) inputs << v.toString();
   protocol_->showText(memoryLine(run) + QLatin1Char('\n') + at(run, "protocol").toString() +
                       (inputs.isEmpty() ? QString() : tr("; inputs %1").arg(inputs.join(QLatin1Char(' ')))) +
                       (baselineName(run).isEmpty() ? QString() : tr(". Operators and nodes: by Graft's executor")));
-  protocol_->setStyleSheet(dim);
+  tint(*protocol_, p.dim);
   const bool isPinned = !baseline_.isEmpty() && baseline_ != run;
   const bool isBaseline = !baseline_.isEmpty() && !isPinned;
   pin_->setText(isBaseline ? tr("Pinned ✓") : tr("Pin as baseline"));

@@ -133,7 +133,7 @@ void RunPanel::refreshNote() {
   note_->setVisible(isShown);
   headline_->setLines(isShown ? 1 : 2);  // both have two lines together
   const Palette& p = themePalette();
-  note_->setStyleSheet(QStringLiteral("color:%1").arg(css(isBad ? p.wrong() : p.dim)));
+  tint(*note_, isBad ? p.wrong() : p.dim);
 }
 
 QString RunPanel::insideText() const {

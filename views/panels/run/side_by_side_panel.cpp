@@ -24,6 +24,9 @@ SideBySidePanel::SideBySidePanel(PanelContext& context, QWidget* parent)
   table_ = new QTableWidget(0, columns, this);
   table_->setHorizontalHeaderLabels({tr("Model"), tr("Nodes"), tr("Kernels"), tr("Time"), tr("10 to 90 %"), tr("Speed"),
                                      tr("Max abs"), tr("Outputs")});
+  for (int c = 0; c < columns; ++c)  // as what stands below it
+    table_->horizontalHeaderItem(c)->setTextAlignment((c == Name || c == Verdict ? Qt::AlignLeft : Qt::AlignRight) |
+                                                      Qt::AlignVCenter);
   table_->horizontalHeaderItem(Kernels)->setToolTip(tr("Nodes that compute something in a run: views are none"));
   table_->horizontalHeaderItem(Speed)->setToolTip(tr("How many times as fast as the first row"));
   table_->horizontalHeaderItem(Error)->setToolTip(tr("The largest difference of an output from the first row's"));
