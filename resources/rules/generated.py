@@ -9,7 +9,7 @@ from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, 
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, kernels
-from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout
+from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout, split_bias
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
 
@@ -96,6 +96,7 @@ class Generated(Recipe):
         Product,
         ProductWithBias,
         BatchedProduct,
+        split_bias,
         fuse(),
         eliminate_dead,
     ]
@@ -104,4 +105,4 @@ class Generated(Recipe):
 class Fused(Recipe):
     """Behind another recipe: generated kernels of what that one leaves, and nothing else."""
 
-    steps = [fuse(), eliminate_dead]
+    steps = [split_bias, fuse(), eliminate_dead]

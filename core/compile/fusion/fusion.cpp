@@ -5,12 +5,24 @@
 #include <unordered_map>
 
 #include "core/compile/fusion/planner.h"
+#include "core/compile/lower/lower.h"
 
 namespace graft {
 
 bool isOnGpu(const Graph& g) {
   return std::any_of(g.inputs().begin(), g.inputs().end(),
                      [&](ValueId v) { return g.value(v).type.tensorInfo.device.starts_with("cuda"); });
+}
+
+bool feedsKernel(const Graph& g, ValueId v) {
+  const std::vector<NodeId>& users = g.value(v).users;
+  return std::any_of(users.begin(), users.end(), [&](NodeId user) {
+    const Node& n = g.node(user);
+    const lower::Traits traits = lower::traitsOf(g, n);
+    if (traits.kind == lower::Kind::None || traits.kind == lower::Kind::Product || traits.repeatsReads) return false;
+    return traits.kind != lower::Kind::View ||
+           std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId out) { return feedsKernel(g, out); });
+  });
 }
 
 void planForGpu(FusionOptions& options) {

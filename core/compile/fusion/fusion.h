@@ -72,6 +72,9 @@ struct FusionPlan {
 };
 /// Whether the model's tensors lie on a GPU, as far as their types say.
 bool isOnGpu(const Graph&);
+/// Whether an operator that kernels are generated for reads the value, through views at most, so that one kernel may
+/// compute both: not a matrix product, nor what reads elements more than once.
+bool feedsKernel(const Graph&, ValueId);
 /// For kernels of a GPU: its prices, and matrix products.
 void planForGpu(FusionOptions&);
 

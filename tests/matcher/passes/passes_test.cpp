@@ -71,6 +71,36 @@ return %b)");
   CHECK(g.nodeCount() == 1);
 }
 
+TEST_CASE("split_bias makes an addition of a bias on a GPU, where a kernel may take it along") {
+  const auto convolutions = [](const std::string& device) {
+    const std::string at = "@" + device;
+    return graph("input %x : f32[1,8,9]" + at + "\nweight %w \"w\" : f32[8,8,3]" + at + "\nweight %b \"b\" : f32[8]" +
+                 at + "\nweight %d \"d\" : f32[8,1,3]" + at +
+                 "\n%a = aten.conv1d.default(%x, %w, %b, [1], [1]) : f32[1,8,9]" + at +
+                 "\n%r = aten.relu.default(%a) : f32[1,8,9]" + at +
+                 // No kernel is generated for what reads it.
+                 "\n%c = aten.conv1d.default(%r, %w, %b, [1], [1]) : f32[1,8,9]" + at +
+                 // PyTorch's own kernel adds it.
+                 "\n%e = aten.conv1d.default(%c, %d, %b, [1], [1], [1], 8) : f32[1,8,9]" + at +
+                 "\n%t = aten.tanh.default(%e) : f32[1,8,9]" + at + "\nreturn %t");
+  };
+  Graph g = convolutions("cuda:0");
+  const auto records = runPass(g, "split_bias");
+  REQUIRE(records.size() == 1);
+  CHECK(records[0].removedNames == Names{"a"});
+  CHECK(records[0].addedNames.size() == 3);
+  const Node& relu = g.node(g.findNode("r"));
+  const Node& add = g.node(g.value(relu.args[0].valueId()).producer);
+  CHECK(add.op->name == "aten.add.Tensor");
+  const Node& conv = g.node(g.value(add.args[0].valueId()).producer);
+  CHECK(conv.op->name == "aten.conv1d.default");
+  CHECK(conv.args[2].isNone());
+  CHECK(toString(g.value(conv.outputs[0]).type) == "f32[1,8,9]@cuda:0");
+  CHECK(runPass(g, "split_bias").empty());
+  Graph onCpu = convolutions("cpu");
+  CHECK(runPass(onCpu, "split_bias").empty());
+}
+
 TEST_CASE("eliminate_common records the second calculation as the first") {
   Graph g = graph(R"(input %x : f32[2,3]
 %a = aten.relu.default(%x) : f32[2,3]

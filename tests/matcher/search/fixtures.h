@@ -26,6 +26,10 @@ inline OperatorSet& operators() {
              "aten::mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
              "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
              "memory_format=None) -> Tensor(a)",
+             "aten::tanh(Tensor self) -> Tensor",
+             "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
+             "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, "
+             "SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
              "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
              "aten::mul.int(int a, int b) -> int",
              "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
