@@ -225,13 +225,20 @@ namespace {
 std::string_view nameOf(OptimizeStage stage) {
   using enum OptimizeStage;
   switch (stage) {
-    case Inputs: return "inputs";
-    case Recipes: return "recipes";
-    case Rules: return "rules";
-    case Rewritten: return "rewritten";
-    case Verified: return "verified";
-    case Timed: return "timed";
-    case Written: break;
+    case Inputs:
+      return "inputs";
+    case Recipes:
+      return "recipes";
+    case Rules:
+      return "rules";
+    case Rewritten:
+      return "rewritten";
+    case Verified:
+      return "verified";
+    case Timed:
+      return "timed";
+    case Written:
+      break;
   }
   return "written";
 }
@@ -244,7 +251,7 @@ json toJson(const OptimizeReport& r) {
   for (const TriedRecipe& t : r.recipes) recipes.push_back(toJson(t));
   for (const TriedRule& t : r.rules) rules.push_back(toJson(t));
   for (const TriedGroup& t : r.groups) groups.push_back(toJson(t));
-  json out{{"recipes", std::move(recipes)}, {"rules", std::move(rules)},  {"groups", std::move(groups)},
+  json out{{"recipes", std::move(recipes)}, {"rules", std::move(rules)},   {"groups", std::move(groups)},
            {"seconds", r.seconds},          {"stages", std::move(stages)}, {"outOfTime", r.isOutOfTime},
            {"result", toJson(r.result)}};
   if (!r.beside.empty()) out["against"] = r.beside;

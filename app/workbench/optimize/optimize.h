@@ -90,8 +90,9 @@ struct OptimizeReport {
   std::string instead;  ///< "ConvNet is not kept: the written file is slower", where the result is another recipe's
   std::vector<std::string> advice;  ///< then: what the model's time goes into, and what to do
   double seconds = 0;               ///< that all of it took
-  std::vector<std::pair<OptimizeStage, double>> stages;  ///< reached, each after so many seconds; a second attempt has its own
-  bool isOutOfTime = false;         ///< the budget was used up before all was tried
+  std::vector<std::pair<OptimizeStage, double>>
+      stages;                ///< reached, each after so many seconds; a second attempt has its own
+  bool isOutOfTime = false;  ///< the budget was used up before all was tried
 };
 using OnOptimizeStage = std::function<void(OptimizeStage, const OptimizeReport&)>;
 
