@@ -3,6 +3,7 @@
 //   fuse()                                         # everything that a kernel can be generated for
 //   fuse(only=["encoder.layer", "aten.gelu"])      # these module paths, operators or nodes alone
 //   fuse(apart=["decoder"], max_nodes=16)
+//   fuse(gpu=True)                                 # for a GPU, also where the graph's types name another device
 //   fuse(plan="fusion.json")                       # as that file wants it (core/compile/fusion/steering.h)
 #include "core/compile/fusion/fusion.h"
 
@@ -18,7 +19,7 @@ namespace graft {
 namespace {
 
 constexpr const char* usage =
-    "fuse takes only=[…], apart=[…] (module paths, operators, nodes), max_nodes=N and plan=\"fusion.json\"";
+    "fuse takes only=[…], apart=[…] (module paths, operators, nodes), max_nodes=N, gpu=True and plan=\"fusion.json\"";
 
 Result<std::vector<std::string>> names(const Argument& a) {
   std::vector<std::string> out;
@@ -45,6 +46,8 @@ Result<FusionOptions> optionsOf(const Step& step) {
       auto list = names(value);
       if (!list) return list.error();
       (key == "only" ? options.only : options.apart) = std::move(*list);
+    } else if (key == "gpu") {
+      if (!value.as<bool>()) return badInput(usage);
     } else if (key == "plan") {
       const auto* plan = value.as<std::string>();
       if (!plan) return badInput(usage);
@@ -178,7 +181,7 @@ class GroupEdit {
 Status fuse(GraphEditor& editor, const Step& step) {
   auto options = optionsOf(step);
   if (!options) return options.error();
-  if (isOnGpu(editor.graph())) planForGpu(*options);
+  if (isForGpu(editor.graph(), step)) planForGpu(*options);
   for (const auto& [key, list] : {std::pair{"only", &options->only}, std::pair{"apart", &options->apart}})
     for (const std::string& nothing : namesOfNothing(editor.graph(), *list))
       editor.noteRefused(std::string(key) + ": no node, operator or module of the model is called " + nothing);
@@ -202,7 +205,7 @@ Status fuse(GraphEditor& editor, const Step& step) {
 
 }  // namespace
 
-GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64, plan=\"fusion.json\"",
+GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64, gpu=True, plan=\"fusion.json\"",
            "operators that no rule covers become generated kernels, group by group", fuse, true)
 
 }  // namespace graft

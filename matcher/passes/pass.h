@@ -31,6 +31,9 @@ namespace graft {
 /// absent.
 std::string nameArgument(const Step&, size_t index);
 
+/// Whether what the step makes is for a GPU: its argument `gpu` says so, or the types of the graph do.
+bool isForGpu(const Graph&, const Step&);
+
 /// An edit: erases nodes that no output and no effect of the model depends on, and weights that nobody uses.
 void eliminateDeadNodes(GraphEditor& editor);
 

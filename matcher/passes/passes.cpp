@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/compile/fusion/fusion.h"
 #include "matcher/passes/pass.h"
 
 namespace graft {
@@ -24,6 +25,12 @@ const Pass* findPass(std::string_view name) {
   const auto all = passes();
   const auto at = std::find_if(all.begin(), all.end(), [&](const Pass& p) { return p.name == name; });
   return at == all.end() ? nullptr : &*at;
+}
+
+bool isForGpu(const Graph& g, const Step& step) {
+  for (const auto& [key, value] : step.kwargs)
+    if (key == "gpu" && value.as<bool>()) return *value.as<bool>();
+  return isOnGpu(g);
 }
 
 std::string nameArgument(const Step& step, size_t index) {

@@ -26,9 +26,9 @@ std::optional<size_t> splitPlace(const Graph& g, const Node& n) {
   return place;
 }
 
-Status splitBias(GraphEditor& editor, const Step&) {
+Status splitBias(GraphEditor& editor, const Step& step) {
   const Graph& g = editor.graph();
-  if (!isOnGpu(g)) return done();
+  if (!isForGpu(g, step)) return done();
   for (const NodeId id : g.order()) {
     const std::optional<size_t> place = splitPlace(g, g.node(id));
     if (!place) continue;
@@ -57,7 +57,7 @@ Status splitBias(GraphEditor& editor, const Step&) {
 
 }  // namespace
 
-GRAFT_PASS(split_bias, "", "on a GPU, biases of convolutions become additions, which generated kernels take along",
-           splitBias)
+GRAFT_PASS(split_bias, "gpu=True",
+           "on a GPU, biases of convolutions become additions, which generated kernels take along", splitBias)
 
 }  // namespace graft

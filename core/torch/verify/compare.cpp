@@ -113,12 +113,29 @@ bool areWithinOneRounding(const at::Tensor& expected, const at::Tensor& actual, 
   return spacing.relative > 0 && firstBeyond(expected, actual, reference, 0, spacing) < 0;
 }
 
+double largestNumber(c10::ScalarType t) {
+  switch (t) {
+    case c10::ScalarType::Half:
+      return std::numeric_limits<c10::Half>::max();
+    case c10::ScalarType::BFloat16:
+      return std::numeric_limits<c10::BFloat16>::max();
+    case c10::ScalarType::Float:
+      return std::numeric_limits<float>::max();
+    default:
+      return std::numeric_limits<double>::max();
+  }
+}
+
 /// What the numbers of two tensors of one shape say, in a sentence that holds whether they pass or not.
 std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference,
                            const Tolerance& tol, Judge judge, Difference& d) {
   const at::Tensor e = plain(expected), a = plain(actual);
   const at::Tensor r = reference.defined() && reference.sizes() == expected.sizes() ? plain(reference) : at::Tensor();
-  const Sums s = sumsOf(e, a, r, tol, judge);
+  Sums s = sumsOf(e, a, r, tol, judge);
+  // How far the original is from fp64 says whether it is luck that it is not infinite, too.
+  if (s.firstBeyond >= 0 && s.firstNonFinite < 0 &&
+      !(s.leastBeyond + tol.factor * s.worstE >= largestNumber(a.scalar_type())))
+    s.firstNonFinite = s.firstBeyond;
   const auto n = static_cast<double>(std::max<int64_t>(s.finite, 1));
   d.measured = true;
   d.maxAbs = s.maxAbs;

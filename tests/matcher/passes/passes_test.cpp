@@ -99,6 +99,13 @@ TEST_CASE("split_bias makes an addition of a bias on a GPU, where a kernel may t
   CHECK(runPass(g, "split_bias").empty());
   Graph onCpu = convolutions("cpu");
   CHECK(runPass(onCpu, "split_bias").empty());
+  // The recipe may say that it is for a GPU.
+  Recipe recipe;
+  recipe.steps.emplace_back().name = "split_bias";
+  recipe.steps[0].kwargs.emplace_back("gpu", Argument(true));
+  const auto run = runRecipe(onCpu, RuleFile{}, recipe, FakeSemantics{});
+  REQUIRE(run);
+  CHECK(run->steps[0].records.size() == 1);
 }
 
 TEST_CASE("eliminate_common records the second calculation as the first") {
