@@ -125,8 +125,8 @@ void tellVerified(const ApplyReport& r, const Console& console) {
   console.print(differencesTable(r.verification->outputs, !r.changedOnPurpose.empty()));
   for (const Difference& d : r.verification->outputs)
     if (d.passed && d.overflowed > 0)
-      console.warn(fmt::format("output {} ({}) overflows: {}. A dtype of a wider range may hold them: bf16, f32",
-                               d.name, d.type, d.why));
+      console.warn(fmt::format("output {} ({}): {}{}", d.name, d.type, d.why,
+                               d.type.starts_with("f16") ? ". bf16 and f32 have a wider range" : ""));
   if (!r.changedOnPurpose.empty())
     console.warn(fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));
 }

@@ -1,5 +1,9 @@
 // split_bias: on a GPU, the bias of a convolution becomes an addition behind it, where a generated kernel may take it
 // along. PyTorch adds it there in a kernel of its own, which reads and writes the whole result once more.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
 #include "core/compile/fusion/fusion.h"
 #include "matcher/passes/pass.h"
 
@@ -17,12 +21,12 @@ bool isDepthwise(const Graph& g, const Node& n) {
 }
 
 std::optional<size_t> splitPlace(const Graph& g, const Node& n) {
-  const std::string_view op = n.op->baseName();
-  if (!(op.starts_with("conv") || op == "_convolution") || n.outputs.size() != 1 || n.op->writes()) return {};
+  constexpr std::array convolutions{"conv1d",           "conv2d",           "conv3d",      "conv_transpose1d",
+                                    "conv_transpose2d", "conv_transpose3d", "convolution", "_convolution"};
+  if (std::ranges::find(convolutions, n.op->baseName()) == convolutions.end() || n.outputs.size() != 1) return {};
   const std::optional<size_t> place = n.op->findParameter("bias");
   if (!place || *place >= n.args.size() || !n.args[*place].isValue()) return {};
-  const auto rank = g.value(n.outputs[0]).type.tensorInfo.rank();
-  if (!rank || *rank < 3 || isDepthwise(g, n) || !feedsKernel(g, n.outputs[0])) return {};
+  if (isDepthwise(g, n) || !feedsKernel(g, n.outputs[0])) return {};
   return place;
 }
 
@@ -35,7 +39,9 @@ Status splitBias(GraphEditor& editor, const Step& step) {
     const Node& n = g.node(id);
     const Type type = g.value(n.outputs[0]).type;
     const Argument bias = n.args[*place];
-    std::vector<Argument> args = n.args, shape(static_cast<size_t>(*type.tensorInfo.rank()) - 1, Argument(int64_t{1}));
+    // Behind the channels, the result has as many dimensions as the weight, with a batch or without.
+    const size_t rank = g.value(n.findArgument("weight")->valueId()).type.tensorInfo.shape->size();
+    std::vector<Argument> args = n.args, shape(rank - 1, Argument(int64_t{1}));
     args[*place] = Argument();
     shape[0] = Argument(int64_t{-1});
     editor.begin(id);

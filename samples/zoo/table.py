@@ -38,7 +38,7 @@ def amount(found):
     if found.get("kernels") is None:
         return "-"
     if "ran" in found:
-        return f"{found['kernels']}, {sum(us for _, _, us in found['ran']):.0f} us" + (f", {found['bytes'] / 1e6:.1f} MB" if found.get("bytes") is not None else "")
+        return f"{found['kernels']}, {sum(us for name, _, us in found['ran'] if not name.startswith('Mem')):.0f} us" + (f", {found['bytes'] / 1e6:.1f} MB" if found.get("bytes") is not None else "")
     return f"{found['kernels']}" + (f", {found['bytes'] / 1e6:.1f}" if found.get("bytes") is not None else "")
 
 

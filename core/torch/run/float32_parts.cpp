@@ -99,12 +99,24 @@ class Keeper {
 
   // Quotients of products
   // ------------------------------------------------------------------------------------------------------------------
+  /// A weight, or a permutation, a piece or a cast of one.
+  bool isWeightBelow(ValueId v) const {
+    while (g_.value(v).kind == Value::Kind::Output) {
+      const Node& n = g_.node(g_.value(v).producer);
+      const OperatorFamily family = n.op->facts->family;
+      if (!(family == OperatorFamily::Shape || family == OperatorFamily::Cast) || n.args.empty() ||
+          !n.args[0].isValue())
+        return false;
+      v = n.args[0].valueId();
+    }
+    return g_.isWeight(v);
+  }
   /// A product of activations, or a sum.
   bool isFactor(const Node& n) const {
     if (n.outputs.size() != 1 || kindOf(n.outputs[0]) != Kind::Float32) return false;
     if (n.op->baseName() == "sum") return true;
     bool hasWeight = false;
-    for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { hasWeight |= g_.isWeight(v); });
+    for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { hasWeight |= isWeightBelow(v); });
     return n.op->facts->family == OperatorFamily::Product && !hasWeight;
   }
 
@@ -124,7 +136,9 @@ class Keeper {
       const std::string_view op = n.op->baseName();
       const OperatorFamily family = n.op->facts->family;
       const bool isOffset = offsets && (op == "add" || op == "sub" || op == "clamp" || op == "clamp_min");
-      if (!(family == OperatorFamily::Shape || family == OperatorFamily::Cast || isOffset) || n.op->writes()) break;
+      if (!(family == OperatorFamily::Shape || family == OperatorFamily::Cast || isOffset) || n.op->writes() ||
+          n.op->is(OperatorFact::Structural))
+        break;
       size_t values = 0;
       for (const Argument& a : n.args) a.forEachValue([&](ValueId) { ++values; });
       if (values == 0 || !n.args[0].isValue() || (isOffset && values > 1)) break;

@@ -145,11 +145,6 @@ void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int6
         s.repairedError += (y - pr[i]) * (y - pr[i]);
         continue;
       }
-      if (pr && std::isfinite(x) && std::isinf(y) && std::isfinite(pr[i]) && (y > 0) == (pr[i] > 0)) {
-        if (s.firstBeyond < 0) s.firstBeyond = from + i;
-        s.leastBeyond = std::min(s.leastBeyond, std::abs(pr[i]));
-        continue;
-      }
       s.overflowed += pr && !std::isfinite(x) && !std::isfinite(y) && std::isfinite(pr[i]) ? 1 : 0;
       if (!sameKind(x, y) && s.firstNonFinite < 0) s.firstNonFinite = from + i;
       continue;
@@ -256,8 +251,6 @@ void append(Sums& s, const Sums& next) {
   }
   if (s.firstTooFar < 0) s.firstTooFar = next.firstTooFar;
   if (s.firstNonFinite < 0) s.firstNonFinite = next.firstNonFinite;
-  if (s.firstBeyond < 0) s.firstBeyond = next.firstBeyond;
-  s.leastBeyond = std::min(s.leastBeyond, next.leastBeyond);
   s.referenced += next.referenced;
   s.repaired += next.repaired;
   s.overflowed += next.overflowed;

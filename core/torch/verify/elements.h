@@ -13,7 +13,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <limits>
 #include <vector>
 
 namespace graft {
@@ -39,9 +38,6 @@ struct Sums {
   /// and the squares of what the reference has there and of how far the actual ones are from that.
   int64_t repaired = 0;
   int64_t overflowed = 0;  ///< finite in the reference alone
-  /// Elements that are infinite in the actual tensor alone: the first, and the least that the reference has there.
-  int64_t firstBeyond = -1;
-  double leastBeyond = std::numeric_limits<double>::infinity();
   double repairedSquares = 0, repairedError = 0;
 };
 Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, const Tolerance&, Judge);

@@ -99,6 +99,17 @@ TEST_CASE("split_bias makes an addition of a bias on a GPU, where a kernel may t
   CHECK(runPass(g, "split_bias").empty());
   Graph onCpu = convolutions("cpu");
   CHECK(runPass(onCpu, "split_bias").empty());
+  // Without a batch the channels come first.
+  Graph one = graph(R"(input %x : f32[8,9]@cuda:0
+weight %w "w" : f32[8,8,3]@cuda:0
+weight %b "b" : f32[8]@cuda:0
+%a = aten.conv1d.default(%x, %w, %b, [1], [1]) : f32[8,9]@cuda:0
+%r = aten.relu.default(%a) : f32[8,9]@cuda:0
+return %r)");
+  REQUIRE(runPass(one, "split_bias").size() == 1);
+  const std::string text = toText(one);
+  INFO(text);
+  CHECK(std::regex_search(text, std::regex("reshape.default\\(%b, (shape=)?\\[-1, ?1\\]\\)")));
   // The recipe may say that it is for a GPU.
   Recipe recipe;
   recipe.steps.emplace_back().name = "split_bias";
