@@ -242,11 +242,10 @@ class Keeper {
     for (const Argument& a : n.args) a.forEachValue(look);
     for (const auto& [key, a] : n.kwargs) a.forEachValue(look);
     bool keeps;
-    if (quotients_[n.id.index]) {
-      keeps = true;
-    } else if (n.op->writes()) {
+    const bool isQuotient = quotients_[n.id.index];
+    if (n.op->writes() && !isQuotient) {
       keeps = !n.args.empty() && n.args[0].isValue() && float32_[n.args[0].valueId().index];
-    } else if (!inModel) {
+    } else if (isQuotient || !inModel) {
       keeps = true;
     } else if (inFloat32) {
       keeps = (allSquared && n.op->facts->family == OperatorFamily::Arithmetic) || biasesScores(n);
