@@ -153,7 +153,8 @@ def waiter(device):
 
 def timer(device):
     """A function that runs `call` once and returns milliseconds: between GPU events, of the wall clock on a CPU, or of the thread where
-    there is one."""
+    there is one. On a GPU it may run it several times without a wait, for milliseconds of each: the GPU's own time, or the host's where
+    that is longer."""
     import torch
     if not device.startswith("cuda"):
         clock = time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
@@ -165,27 +166,15 @@ def timer(device):
         return on_cpu
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
 
-    def on_gpu(call):
+    def on_gpu(call, calls=1):
         torch.cuda.synchronize()
         begin.record()
-        call()
+        for _ in range(calls):
+            call()
         end.record()
         end.synchronize()
-        return begin.elapsed_time(end)
+        return begin.elapsed_time(end) / calls
     return on_gpu
-
-
-def queued(call, calls):
-    """Milliseconds of a call on a GPU, of `calls` without a wait between them: the GPU's own time, or the host's where that is longer."""
-    import torch
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    torch.cuda.synchronize()
-    begin.record()
-    for _ in range(calls):
-        call()
-    end.record()
-    end.synchronize()
-    return begin.elapsed_time(end) / calls
 
 
 def warm(call, device):
@@ -304,7 +293,7 @@ def contend(options, say):
         else:
             call, calls = lambda: ready(*inputs), int(line)
             said = {"ms": statistics.median(once(call) for _ in range(calls))}
-            say(said | ({"queued": queued(call, calls)} if options["device"].startswith("cuda") else {}))
+            say(said | ({"queued": once(call, calls)} if options["device"].startswith("cuda") else {}))
 
 
 def main():

@@ -102,6 +102,13 @@ void tint(QWidget& widget, Color text) {
     widget.setPalette(own);
 }
 
+void setGround(QWidget& widget, Color ground, Color frame) {
+  QPalette own;
+  own.setColor(QPalette::Window, toQt(ground));
+  own.setColor(QPalette::Mid, toQt(frame));
+  widget.setPalette(own);
+}
+
 void paintCard(QWidget& card, double radius) {
   QPainter painter(&card);
   painter.setRenderHint(QPainter::Antialiasing);

@@ -25,6 +25,8 @@ const Palette& themePalette();
 
 /// The colour of a widget's text.
 void tint(QWidget& widget, Color text);
+/// The colours of a widget's ground, and of its frame and its buttons'.
+void setGround(QWidget& widget, Color ground, Color frame);
 /// A card's ground and frame, in the colours Window and Mid of its palette.
 void paintCard(QWidget& card, double radius);
 

@@ -5,7 +5,6 @@
 #include <QHBoxLayout>
 #include <QPushButton>
 
-#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -70,10 +69,8 @@ void FailureBar::showFailure(const QString& what, const QString& why) {
 void FailureBar::refreshTheme() {
   const Palette& p = themePalette();
   setAutoFillBackground(true);
-  QPalette own;
-  own.setColor(QPalette::Window, toQt(mix(p.background, p.change(Change::Removed), 0.16)));
-  own.setColor(QPalette::Mid, toQt(mix(p.background, p.change(Change::Removed), 0.5)));  // its buttons' frames
-  setPalette(own);
+  const Color tone = p.change(Change::Removed);
+  setGround(*this, mix(p.background, tone, 0.16), mix(p.background, tone, 0.5));
 }
 
 }  // namespace graft

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -95,10 +94,7 @@ bool OutcomeCard::eventFilter(QObject* watched, QEvent* event) {
 void OutcomeCard::refreshTheme() {
   const Palette& p = themePalette();
   const Color tone = p.change(outcome_.isGood ? Change::Added : Change::Removed);
-  QPalette own;
-  own.setColor(QPalette::Window, toQt(mix(p.background, tone, 0.14)));
-  own.setColor(QPalette::Mid, toQt(mix(p.background, tone, 0.5)));  // its frame and its buttons'
-  setPalette(own);
+  setGround(*this, mix(p.background, tone, 0.14), mix(p.background, tone, 0.5));
 }
 
 void OutcomeCard::paintEvent(QPaintEvent*) { paintCard(*this, 7); }

@@ -99,14 +99,17 @@ class Keeper {
 
   // Quotients of products
   // ------------------------------------------------------------------------------------------------------------------
-  /// A weight, or a permutation, a piece or a cast of one.
-  bool isWeightBelow(ValueId v) const {
+  /// Whether it gives its first argument on: a piece of it, a permutation or a cast.
+  static bool passesFirst(const Node& n) {
+    const OperatorFamily family = n.op->facts->family;
+    return (family == OperatorFamily::Shape || family == OperatorFamily::Cast) && !n.args.empty() &&
+           n.args[0].isValue();
+  }
+  /// A weight, or what passes one on.
+  bool isOfWeight(ValueId v) const {
     while (g_.value(v).kind == Value::Kind::Output) {
       const Node& n = g_.node(g_.value(v).producer);
-      const OperatorFamily family = n.op->facts->family;
-      if (!(family == OperatorFamily::Shape || family == OperatorFamily::Cast) || n.args.empty() ||
-          !n.args[0].isValue())
-        return false;
+      if (!passesFirst(n)) return false;
       v = n.args[0].valueId();
     }
     return g_.isWeight(v);
@@ -114,10 +117,19 @@ class Keeper {
   /// A product of activations, or a sum.
   bool isFactor(const Node& n) const {
     if (n.outputs.size() != 1 || kindOf(n.outputs[0]) != Kind::Float32) return false;
-    if (n.op->baseName() == "sum") return true;
+    if (n.op->facts->family != OperatorFamily::Product) return n.op->baseName() == "sum";
     bool hasWeight = false;
-    for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { hasWeight |= isWeightBelow(v); });
-    return n.op->facts->family == OperatorFamily::Product && !hasWeight;
+    for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { hasWeight |= isOfWeight(v); });
+    return !hasWeight;
+  }
+
+  /// Adds a number to its first argument, or bounds it by one.
+  static bool isOffset(const Node& n) {
+    const std::string_view op = n.op->baseName();
+    if (!(op == "add" || op == "sub" || op == "clamp" || op == "clamp_min")) return false;
+    size_t values = 0;
+    for (const Argument& a : n.args) a.forEachValue([&](ValueId) { ++values; });
+    return values == 1 && n.args[0].isValue();
   }
 
   struct Way {
@@ -133,15 +145,8 @@ class Keeper {
         way.factor = n.id;
         break;
       }
-      const std::string_view op = n.op->baseName();
-      const OperatorFamily family = n.op->facts->family;
-      const bool isOffset = offsets && (op == "add" || op == "sub" || op == "clamp" || op == "clamp_min");
-      if (!(family == OperatorFamily::Shape || family == OperatorFamily::Cast || isOffset) || n.op->writes() ||
-          n.op->is(OperatorFact::Structural))
-        break;
-      size_t values = 0;
-      for (const Argument& a : n.args) a.forEachValue([&](ValueId) { ++values; });
-      if (values == 0 || !n.args[0].isValue() || (isOffset && values > 1)) break;
+      if (n.op->writes() || n.op->is(OperatorFact::Structural)) break;
+      if (!passesFirst(n) && !(offsets && isOffset(n))) break;
       way.nodes.push_back(n.id);
       v = n.args[0].valueId();
     }

@@ -8,13 +8,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "core/json/graph_reader.h"
+#include "tests/support/thread_time.h"
 #include "tests/views/support/layout_quality.h"
 #include "views/drawing/drawing.h"
 #include "views/layout/blocks.h"
@@ -29,13 +29,6 @@ struct Options {
   std::string svg;
   bool bundles = true, repeats = false;
 };
-
-/// Processor time of this thread: others share the machine.
-double milliseconds() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) * 1e3 + static_cast<double>(t.tv_nsec) / 1e6;
-}
 
 void printRow(const std::string& name, const test::LayoutQuality& q, const std::string& end) {
   fmt::print("| {} | {} | {} | {} | {} | {:.0f} % | {:.0f} × {:.0f} | {:.0f} % | {} |\n", name, q.boxes, q.edges,
@@ -53,10 +46,10 @@ void printGraph(const std::string& name, const Graph& graph, const Options& opti
     Result<Layout> layout = Layout{};
     double best = 1e9;
     for (int i = 0; i < 5; ++i) {
-      const double start = milliseconds();
+      const double start = test::threadMs();
       view = makeVisibleGraph(graph, how);
       layout = layoutGraph(view, {.bundles = options.bundles, .columns = how.columns, .flow = how.flow});
-      best = std::min(best, milliseconds() - start);
+      best = std::min(best, test::threadMs() - start);
     }
     const std::string title = name + (depth < 0 ? ", all open" : fmt::format(", depth {}", depth));
     printRow(title, test::qualityOf(view, *layout), fmt::format("{:.1f} ms", best));

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <vector>
 
+#include "tests/support/thread_time.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/canvas/canvas.h"
 
@@ -12,13 +13,6 @@ namespace graft::test {
 
 /// Processor time of this process: what other jobs on the machine take is not in it.
 inline double processorMs() { return 1000.0 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-/// Of the thread that asks alone: neither other jobs nor this process's workers are in it.
-inline double threadMs() {
-  timespec t{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return 1000.0 * static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e6;
-}
 
 /// Every module of a large encoder open; false where it is not drawn in time.
 inline bool showTenThousandBoxes(Canvas& canvas) {

@@ -83,10 +83,30 @@ class DefaultDType {
 
 loops::Memory memoryOf(const at::Tensor& t) { return {t.data_ptr(), t.strides().vec()}; }
 
+Result<Program> programOf(const Graph& g) {
+  return Program::build(g, {.device = "cpu", .dtype = {}, .threads = 1, .fixedShapes = false});
+}
 Result<TensorSet> runInTorch(const Graph& g, const TensorSet& inputs) {
-  auto program = Program::build(g, {.device = "cpu", .dtype = {}, .threads = 1, .fixedShapes = false});
+  auto program = programOf(g);
   if (!program) return program.error();
   return program->run(inputs);
+}
+
+/// A group, and its inputs, in f64.
+struct InDoubles {
+  Graph graph;
+  TensorSet inputs;
+  Program program;
+};
+std::optional<InDoubles> inDoubles(const Graph& g, const TensorSet& inputs) {
+  auto wide = inDType(g, DType::Float64);
+  if (!wide) return std::nullopt;
+  auto wideInputs = convert(inputs, "cpu", DType::Float64);
+  // What is made of whole numbers has PyTorch's default dtype.
+  const DefaultDType doubles(at::kDouble);
+  auto program = programOf(wide->graph);
+  if (!wideInputs || !program) return std::nullopt;
+  return InDoubles{std::move(wide->graph), std::move(*wideInputs), std::move(*program)};
 }
 
 #if GRAFT_TEST_MACHINE_CODE
@@ -133,13 +153,10 @@ TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
 }
 
 std::optional<TensorSet> referenceOf(const Graph& g, const TensorSet& inputs) {
-  const auto wide = inDType(g, DType::Float64);
+  const auto wide = inDoubles(g, inputs);
   if (!wide) return std::nullopt;
-  const auto wideInputs = convert(inputs, "cpu", DType::Float64);
-  if (!wideInputs) return std::nullopt;
-  // What is made of whole numbers has PyTorch's default dtype.
-  const DefaultDType inDoubles(at::kDouble);
-  auto out = runInTorch(wide->graph, *wideInputs);
+  const DefaultDType doubles(at::kDouble);
+  auto out = wide->program.run(wide->inputs);
   if (!out) return std::nullopt;
   return std::move(*out);
 }
@@ -162,24 +179,14 @@ double roundingOf(DType d) {
 
 /// What f64 gives where each result on the way is off by up to one rounding of its own dtype: how far an order of
 /// computing may take the outputs of an ill-conditioned group. Random signs, as in the CESTAC method (J. Vignes, "A
-/// stochastic arithmetic for reliable scientific computation", 1993).
-std::vector<at::Tensor> perturbedOutputs(const Graph& g, const TensorSet& inputs, uint64_t seed) {
-  const auto wide = inDType(g, DType::Float64);
-  if (!wide) return {};
-  std::map<std::string, double> rounding;  // of values by name: the graph in f64 has them all
-  for (const NodeId n : g.order())
-    for (const ValueId v : g.node(n).outputs)
-      if (const Type& t = g.value(v).type; t.isTensor() && t.tensorInfo.dtype && isFloatingPoint(*t.tensorInfo.dtype))
-        rounding[g.value(v).name] = roundingOf(*t.tensorInfo.dtype);
-  auto wideInputs = convert(inputs, "cpu", DType::Float64);
-  auto program = Program::build(wide->graph, {.device = "cpu", .dtype = {}, .threads = 1, .fixedShapes = false});
-  if (!wideInputs || !program) return {};
-  const DefaultDType inDoubles(at::kDouble);
+/// stochastic arithmetic for reliable scientific computation", 1993). `rounding`: of values, by name.
+std::vector<at::Tensor> perturbedOutputs(const InDoubles& wide, const std::map<std::string, double>& rounding,
+                                         uint64_t seed) {
   std::vector<c10::IValue> own;
-  for (const c10::IValue& v : valuesOf(*wideInputs)) own.push_back(v.isTensor() ? v.toTensor().clone() : v);
+  for (const c10::IValue& v : valuesOf(wide.inputs)) own.push_back(v.isTensor() ? v.toTensor().clone() : v);
   at::Generator generator = at::detail::createCPUGenerator(seed);
   const auto perturb = [&](ValueId v, const TensorSet& seen) {
-    const auto it = rounding.find(wide->graph.value(v).name);
+    const auto it = rounding.find(wide.graph.value(v).name);
     if (it == rounding.end()) return;
     for (const c10::IValue& value : valuesOf(seen)) {
       if (!value.isTensor()) continue;
@@ -189,7 +196,7 @@ std::vector<at::Tensor> perturbedOutputs(const Graph& g, const TensorSet& inputs
       t.mul_(at::rand(t.sizes(), generator, t.options()).mul_(2).sub_(1).mul_(it->second).add_(1));
     }
   };
-  const auto out = program->observe(tensorSet(std::move(own)), perturb);
+  const auto out = wide.program.observe(tensorSet(std::move(own)), perturb);
   std::vector<at::Tensor> tensors;
   if (out)
     for (const c10::IValue& v : valuesOf(*out)) tensors.push_back(v.toTensor());
@@ -199,16 +206,24 @@ std::vector<at::Tensor> perturbedOutputs(const Graph& g, const TensorSet& inputs
 /// Whether an output is no further from f64 than roundings on the way can take it, times a few.
 bool isWithinRoundings(const Graph& g, const TensorSet& inputs, size_t output, const at::Tensor& got,
                        const TensorSet& reference) {
-  const at::Tensor wide = valuesOf(reference)[output].toTensor();
-  if (!got.is_floating_point() || got.sizes() != wide.sizes()) return false;
-  at::Tensor spread = at::zeros_like(wide);
+  const at::Tensor exact = valuesOf(reference)[output].toTensor();
+  if (!got.is_floating_point() || got.sizes() != exact.sizes()) return false;
+  std::map<std::string, double> rounding;  // the graph in f64 has all values
+  for (const NodeId n : g.order())
+    for (const ValueId v : g.node(n).outputs)
+      if (const Type& t = g.value(v).type; t.isTensor() && t.tensorInfo.dtype && isFloatingPoint(*t.tensorInfo.dtype))
+        rounding[g.value(v).name] = roundingOf(*t.tensorInfo.dtype);
+  const auto wide = inDoubles(g, inputs);
+  if (!wide) return false;
+  const DefaultDType doubles(at::kDouble);
+  at::Tensor spread = at::zeros_like(exact);
   for (uint64_t seed = 1; seed <= 16; ++seed) {
-    const std::vector<at::Tensor> perturbed = perturbedOutputs(g, inputs, seed);
+    const std::vector<at::Tensor> perturbed = perturbedOutputs(*wide, rounding, seed);
     if (output >= perturbed.size()) return false;
-    spread = at::maximum(spread, (perturbed[output] - wide).abs());
+    spread = at::maximum(spread, (perturbed[output] - exact).abs());
   }
-  const at::Tensor off = (got.to(at::kDouble) - wide).abs();
-  return (off <= 8 * spread).logical_or(at::isclose(got.to(at::kDouble), wide, 1e-5, 1e-8, true)).all().item<bool>();
+  const at::Tensor off = (got.to(at::kDouble) - exact).abs();
+  return (off <= 8 * spread).logical_or(at::isclose(got.to(at::kDouble), exact, 1e-5, 1e-8, true)).all().item<bool>();
 }
 
 }  // namespace
