@@ -55,7 +55,7 @@ HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent
   }
   tree_->headerItem()->setToolTip(Applied, tr("Rewrites that stayed, of all places that matched"));
   tree_->headerItem()->setToolTip(Time, tr("The time to search, rewrite and verify"));
-  hide_ = new QCheckBox(tr("Hide steps that changed nothing"), this);
+  hide_ = new QCheckBox(tr("Hide steps without changes"), this);
   hide_->setChecked(QSettings().value(hideSetting, true).toBool());
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 8, 8, 8);
