@@ -26,7 +26,7 @@ using workbench::TriedRule;
 
 struct OptimizeFlags : Common {
   std::string model, output, report, fusion;
-  bool noCapture = false, allowUnchanged = false;
+  bool noCapture = false, noTiming = false, allowUnchanged = false;
   double seconds = 3, budget = 60;
 };
 
@@ -110,7 +110,7 @@ Ending optimize(const OptimizeFlags& o) {
   request.model = {o.model, methodOf(o), options->dtype};
   request.inputs = std::move(*inputs);
   request.output = o.output;
-  request.seconds = o.seconds;
+  request.seconds = o.noTiming ? 0 : o.seconds;
   request.budget = o.budget;
   request.capture = !o.noCapture;
   request.fusion = o.fusion;
@@ -140,7 +140,9 @@ void addOptimize(CLI::App& app, Run& run) {
       ->type_name("OUT.pt");
   c->add_option("--report", o->report, "Write the whole report as JSON (docs/json describes it)")->type_name("R.json");
   c->add_option("--seconds", o->seconds, "How long to time the written file beside the original")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::PositiveNumber);
+  c->add_flag("--no-timing", o->noTiming, "Do not time the written file: write the best of the trials");
   c->add_option("--budget", o->budget,
                 "How many seconds all trials may take; what is left untried then stays as its recipe has it")
       ->capture_default_str();
@@ -152,7 +154,7 @@ void addOptimize(CLI::App& app, Run& run) {
   c->footer(
       "Each recipe that fits is written as TorchScript and timed beside the original, then once more without each of "
       "its\nrules. What is kept is verified rewrite by rewrite and as a whole. A generated kernel that is slower than "
-      "its\noperators is taken back. What is timed last is the written file.");
+      "its\noperators is taken back. The written file is timed last.");
   addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return optimize(*o); }; });

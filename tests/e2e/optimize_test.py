@@ -244,6 +244,10 @@ class Chosen(OwnRules):
         result = self.optimize(self.model(module, "m.pt2"))["result"]
         self.assertEqual((result["format"], result["timing"]["timed"]), ("torch.export", "written file (torch.export, in Python)"))
         self.done("run", self.out, *self.expected(module))
+        report = self.optimize(self.folder / "m.pt2", "--no-timing")
+        self.assertNotIn("timing", report["result"])
+        self.assertNotIn("timed", [s["stage"] for s in report["stages"]])
+        self.done("run", self.out, *self.expected(module))
 
     def test_without_time_the_best_guess_is_kept_and_the_report_says_so(self):
         self.common = [0.001 if option == "20" else option for option in self.common]

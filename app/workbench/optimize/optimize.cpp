@@ -156,22 +156,12 @@ struct Finisher {
     auto staged =
         StagedModel::write(run->made.graph, request.output, *prepared.inputs, prepared.sizes, request.capture);
     if (!staged) return staged.error();
-    FileTimingRequest how{prepared.model,   prepared.model.graph, run->made.graph, staged->path(), *prepared.inputs,
-                          trials.options(), request.seconds,      &original,       request.budget};
-    auto speed = timeFile(how);
-    // A second, longer look where the first one says neither, and twice the time gives more pairs.
-    const auto secondsOf = [](const PairedTiming& t) { return t.repetitions * (t.a.medianMs + t.b.medianMs) / 1000; };
-    if (speed && goesOn() && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
-        secondsOf(report.result.timing->times) < 2 * how.seconds) {
-      how.seconds *= 2;
-      speed = timeFile(how);
+    if (request.seconds > 0) {
+      auto why = whySlow(run->made.graph, staged->path(), mayBeAsFast);
+      if (!why) return why.error();
+      reached(OptimizeStage::Timed);
+      if (!why->empty()) return std::move(*why);
     }
-    if (!speed) return speed.error();
-    reached(OptimizeStage::Timed);
-    // What freezing does is as fast as freezing: a few percent are the machine's, and the file as it was is no faster.
-    constexpr double asFast = 0.95;
-    if (mayBeAsFast ? speed->ratio < asFast : isSlower(*speed)) return std::string("the written file is slower");
-    if (!mayBeAsFast && speed->ratio < 1) return std::string("the written file is not faster");
     if (job.cancelled()) return stoppedTrying();
     auto written = staged->publish();
     if (!written) return written.error();
@@ -183,6 +173,25 @@ struct Finisher {
   }
 
  private:
+  /// Times the file beside the original. Why it is not kept; "": it is.
+  Result<std::string> whySlow(const Graph& rewritten, const std::string& path, bool mayBeAsFast) const {
+    FileTimingRequest how{prepared.model,   prepared.model.graph, rewritten, path,          *prepared.inputs,
+                          trials.options(), request.seconds,      &original, request.budget};
+    auto speed = timeFile(how);
+    // A second, longer look where the first one says neither, and twice the time gives more pairs.
+    const auto secondsOf = [](const PairedTiming& t) { return t.repetitions * (t.a.medianMs + t.b.medianMs) / 1000; };
+    if (speed && goesOn() && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
+        secondsOf(report.result.timing->times) < 2 * how.seconds) {
+      how.seconds *= 2;
+      speed = timeFile(how);
+    }
+    if (!speed) return speed.error();
+    // What freezing does is as fast as freezing: a few percent are the machine's, and the file as it was is no faster.
+    constexpr double asFast = 0.95;
+    if (mayBeAsFast ? speed->ratio < asFast : isSlower(*speed)) return std::string("the written file is slower");
+    if (!mayBeAsFast && speed->ratio < 1) return std::string("the written file is not faster");
+    return std::string();
+  }
   void keep(const Plan& plan, Rewritten made) const {
     report.plan = {};
     for (const PlannedRecipe& p : plan) report.plan.recipes.push_back({p.file->path, p.recipe->name, p.dropped});

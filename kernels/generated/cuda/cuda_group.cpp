@@ -10,7 +10,7 @@ namespace graft::ops {
 namespace {
 
 /// What a kernel is made for.
-std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
+std::string launchKeyOf(at::TensorList inputs, at::IntArrayRef sizes) {
   std::string key;
   key.reserve(inputs.size() * 96);
   const auto append = [&](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
@@ -29,7 +29,7 @@ std::string keyOf(at::TensorList inputs, at::IntArrayRef sizes) {
 std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef sizes) {
   const c10::Device device = inputs[0].device();
   if (!arePlain(inputs, device)) return runAten(inputs, sizes);
-  const std::string key = keyOf(inputs, sizes);
+  const std::string key = launchKeyOf(inputs, sizes);
   std::shared_ptr<const CudaRun> kernel;
   bool isKnown = false;
   {
