@@ -36,7 +36,6 @@ Result<std::vector<std::string>> names(const Argument& a) {
 
 Result<FusionOptions> optionsOf(const Step& step) {
   FusionOptions options;
-  if (!step.args.empty()) return badInput(usage);
   for (const auto& [key, value] : step.kwargs) {
     if (key == "max_nodes") {
       const auto* n = value.as<int64_t>();
@@ -54,8 +53,6 @@ Result<FusionOptions> optionsOf(const Step& step) {
       auto steering = steeringOf(*plan);
       if (!steering) return steering.error();
       options.steering = std::move(*steering);
-    } else {
-      return badInput("fuse takes no " + key + "; " + usage);
     }
   }
   return options;

@@ -49,6 +49,23 @@ Error unknownStep(const RuleFile& file, const Recipe& recipe, const Step& step) 
                                                        (nearest ? "; did you mean `" + *nearest + "`?" : ""));
 }
 
+/// A pass names the keywords that it takes ("gpu=True"), or has no arguments. One that takes others than keywords looks
+/// at them itself.
+Status checkArguments(const Pass& pass, const Step& step) {
+  const bool hasKeywords = pass.arguments.find('=') != std::string_view::npos;
+  if (!hasKeywords && !pass.arguments.empty()) return done();
+  const std::string name(pass.name);
+  const std::string taken =
+      hasKeywords ? " takes keywords alone: " + std::string(pass.arguments) : std::string(" takes no arguments");
+  if (!step.args.empty()) return badInput(name + taken);
+  for (const auto& [key, value] : step.kwargs)
+    if (!hasKeywords)
+      return badInput(name + taken);
+    else if (pass.arguments.find(key + "=") == std::string_view::npos)
+      return badInput(name + " takes no " + key + "; it takes " + std::string(pass.arguments));
+  return done();
+}
+
 // One run of a recipe on one graph.
 class RecipeRunner {
  public:
@@ -105,7 +122,9 @@ class RecipeRunner {
     if (options_.check && !pass.checksEdits) before = graph_;
     GraphEditor editor(graph_, semantics_, std::string(pass.name), options_.listener);
     editor.setCheck(pass.checksEdits ? options_.check : nullptr);
-    if (const Status s = pass.run(editor, step); !s) {
+    Status s = checkArguments(pass, step);
+    if (s) s = pass.run(editor, step);
+    if (!s) {
       Error e = s.error();
       if (!e.position && step.line > 0) e.position = Position{file_.path, step.line, 0, ""};
       return e;

@@ -15,10 +15,9 @@ constexpr const char* restoreUsage = "unfuse takes only=[…], names of nodes";
 
 Result<std::vector<std::string>> namesOf(const Step& step) {
   std::vector<std::string> out;
-  if (!step.args.empty()) return badInput(restoreUsage);
   for (const auto& [key, value] : step.kwargs) {
     const std::vector<Argument>* items = value.items();
-    if (key != "only" || !items) return badInput(restoreUsage);
+    if (!items) return badInput(restoreUsage);
     for (const Argument& item : *items) {
       const auto* name = item.as<std::string>();
       if (!name) return badInput(restoreUsage);

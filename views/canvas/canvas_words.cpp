@@ -162,6 +162,7 @@ void ScenePainter::labels() {
   QColor behind = toQt(pal_.background);
   scene_.labelsNear.near(area_, [&](int index) {
     const auto i = static_cast<size_t>(index);
+    if (!look_.places.showsEdgeLabel(i)) return;
     const EdgeLabel& label = scene_.layout.labels[i];
     if (!area_.contains(label.at.x, label.at.y) && !area_.contains(label.at.x + 100, label.at.y)) return;
     const QString text = toQt(label.text);

@@ -309,7 +309,9 @@ bool hasWords(const Scene& scene, int box, double scale) {
 
 LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {
   if (M::detailSize * scale < SmallText::smallest) Placer(scene, scale, labels_, wordsEnd_).run();
-  if (scale > edgeLabels) shiftEdgeLabels(scene);
+  if (scale <= edgeLabels) return;
+  shiftEdgeLabels(scene);
+  hideCoveredLabels(scene);
 }
 
 /// Those of one box stand beside each other or, in a drawing that runs to the right, one below the other.
@@ -342,6 +344,21 @@ void LabelPlaces::shiftEdgeLabels(const Scene& scene) {
     const int source = bySource[i].first;
     for (; i < bySource.size() && bySource[i].first == source; ++i) own.push_back(bySource[i].second);
     if (own.size() > 1) makeRoom(own.data(), own.data() + own.size());
+  }
+}
+
+void LabelPlaces::hideCoveredLabels(const Scene& scene) {
+  const int pixels = SmallText::pixelsAt(M::labelSize, scale_);
+  const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
+  const auto& all = scene.layout.labels;
+  Taken taken;
+  for (size_t i = 0; i < all.size(); ++i) {
+    const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale_ + labelShift(i);
+    const Rect place{at.x(), at.y() - 0.8 * pixels, words.width(toQt(all[i].text)), static_cast<double>(pixels)};
+    if (taken.isFree(place))
+      taken.add(place);
+    else
+      covered_.insert(i);
   }
 }
 

@@ -10,6 +10,7 @@
 #include <QRectF>
 #include <QString>
 #include <unordered_map>
+#include <unordered_set>
 #include <vector>
 
 #include "views/canvas/canvas_scene.h"
@@ -51,14 +52,18 @@ class LabelPlaces {
     const auto it = shifts_.find(label);
     return it == shifts_.end() ? QPointF() : it->second;
   }
+  /// False for the label of an edge that would stand on the one of another box; zooming in shows it.
+  bool showsEdgeLabel(size_t label) const { return !covered_.contains(label); }
 
  private:
   void shiftEdgeLabels(const Scene& scene);
+  void hideCoveredLabels(const Scene& scene);
 
   double scale_ = 0;
   std::vector<PlacedLabel> labels_;
   std::unordered_map<int, double> wordsEnd_;
   std::unordered_map<size_t, QPointF> shifts_;
+  std::unordered_set<size_t> covered_;
 };
 
 }  // namespace graft

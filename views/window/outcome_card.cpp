@@ -88,6 +88,8 @@ void OutcomeCard::place() {
 
 bool OutcomeCard::eventFilter(QObject* watched, QEvent* event) {
   if (event->type() == QEvent::Resize && !isHidden()) place();
+  // It stands on the drawing. Bad news waits until it was read.
+  if (outcome_.isGood && (event->type() == QEvent::MouseButtonPress || event->type() == QEvent::Wheel)) hide();
   return QFrame::eventFilter(watched, event);
 }
 

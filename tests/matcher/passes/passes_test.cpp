@@ -335,6 +335,25 @@ TEST_CASE("fuse says which names are of nothing, and fuses the others") {
   CHECK(refused[1].starts_with("apart: no node, operator or module of the model is called `gellu`"));
 }
 
+TEST_CASE("a pass refuses arguments that it does not know") {
+  Graph g = graph("graph g {\ninput %x : f32[2]\n%y = aten.relu.default(%x) : f32[2]\nreturn %y\n}");
+  const auto error = [&](const char* pass, std::vector<Argument> args, std::string keyword) {
+    Recipe recipe;
+    Step& step = recipe.steps.emplace_back();
+    step.name = pass;
+    step.args = std::move(args);
+    if (!keyword.empty()) step.kwargs = {{std::move(keyword), Argument(true)}};
+    const auto run = runRecipe(g, RuleFile{}, recipe, FakeSemantics{});
+    return run ? std::string() : run.error().message;
+  };
+  CHECK(error("split_bias", {}, "cpu") == "split_bias takes no cpu; it takes gpu=True");
+  CHECK(error("split_bias", {Argument(true)}, "").starts_with("split_bias takes keywords alone: gpu=True"));
+  CHECK(error("split_bias", {}, "gpu").empty());
+  CHECK(error("fuse", {}, "onlly").starts_with("fuse takes no onlly; it takes only=[…]"));
+  CHECK(error("normalize", {Argument(int64_t{1})}, "") == "normalize takes no arguments");
+  CHECK(error("eliminate_dead", {}, "only") == "eliminate_dead takes no arguments");
+}
+
 TEST_CASE("a pass that fails its check is taken back with its records, and the listener hears of it") {
   struct Refusal : RewriteCheck {
     void prepare(const Graph&, const std::vector<std::vector<NodeId>>&) override {}

@@ -162,6 +162,40 @@ class WordsTest : public QObject {
     }
   }
 
+  void edgeLabelsOfDifferentBoxesDoNotMeet() {
+    const SceneRef scene = sceneOf(test::encoder(2), {.depth = -1});
+    const auto& all = scene->layout.labels;
+    QVERIFY(all.size() > 20);
+    for (const double scale : {0.76, 0.85, 1.0, 1.5}) {
+      const LabelPlaces places(*scene, scale);
+      const int pixels = SmallText::pixelsAt(Metrics::labelSize, scale);
+      const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
+      std::vector<QRectF> shown;
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (!places.showsEdgeLabel(i)) continue;
+        const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale + places.labelShift(i);
+        shown.emplace_back(at.x(), at.y() - 0.8 * pixels, words.width(QString::fromStdString(all[i].text)), pixels);
+      }
+      for (size_t i = 0; i < shown.size(); ++i)
+        for (size_t k = 0; k < i; ++k) QVERIFY2(!shown[i].intersects(shown[k]), qPrintable(QString::number(scale)));
+      QVERIFY2(shown.size() >= all.size() * 0.9,
+               qPrintable(QStringLiteral("%1 of %2").arg(shown.size()).arg(all.size())));
+    }
+  }
+
+  void oneOfTwoLabelsThatMeetIsHidden() {
+    const SceneRef drawn = sceneOf(test::encoder(1), {.depth = -1});
+    Scene scene = *drawn;
+    QVERIFY(scene.layout.labels.size() > 2);
+    scene.layout.labels.resize(2);
+    scene.layout.labels[1].at = {scene.layout.labels[0].at.x + 4, scene.layout.labels[0].at.y + 3};
+    QVERIFY(scene.view.edges[static_cast<size_t>(scene.layout.labels[0].edge)].from !=
+            scene.view.edges[static_cast<size_t>(scene.layout.labels[1].edge)].from);
+    const LabelPlaces places(scene, 1);
+    QVERIFY(places.showsEdgeLabel(0));
+    QVERIFY(!places.showsEdgeLabel(1));
+  }
+
   void paddingTakesLittleOfANarrowBox() {
     QCOMPARE(SmallMetrics::padding(300), 4.0);
     QCOMPARE(SmallMetrics::padding(10), 0.5);

@@ -89,6 +89,12 @@ class OutcomeTest : public test::WindowFixture {
     QVERIFY(card()->isHidden());
     document().redo();
     QVERIFY(card()->isHidden());
+    // Whoever goes on with the drawing has read it.
+    document().undo();
+    document().apply(rule().name);
+    QTRY_VERIFY(card()->isVisible());
+    QTest::mouseClick(window_->canvas(), Qt::LeftButton, {}, window_->canvas()->rect().bottomLeft() + QPoint(4, -4));
+    QVERIFY(card()->isHidden());
   }
 
   void whatWasTakenBackIsSaidAndShown() {
@@ -102,6 +108,8 @@ class OutcomeTest : public test::WindowFixture {
         qPrintable(card()->text()));
     QTest::mouseClick(go(), Qt::LeftButton);
     QCOMPARE(document().selection(), QStringList{QStringLiteral("matmul_3")});
+    QTest::mouseClick(window_->canvas(), Qt::LeftButton, {}, window_->canvas()->rect().bottomLeft() + QPoint(4, -4));
+    QVERIFY(card()->isVisible());
     QTest::mouseClick(card()->findChild<QPushButton*>(QStringLiteral("outcomeDismiss")), Qt::LeftButton);
     QVERIFY(card()->isHidden());
   }
