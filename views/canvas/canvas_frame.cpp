@@ -142,7 +142,11 @@ void CanvasFrame::paintTop(QPainter& p) const {
     p.drawText(r, Qt::AlignCenter, text);
     x = r.right() + 8;
   };
-  if (!look_.title.isEmpty()) pill(look_.title, drawingFont(12, QFont::DemiBold), look_.palette.text);
+  if (!look_.title.isEmpty()) {
+    const QFont font = drawingFont(12, QFont::DemiBold);
+    const double room = area_.width() - 2 * left - 20;
+    pill(QFontMetricsF(font).elidedText(look_.title, Qt::ElideRight, room), font, look_.palette.text);
+  }
   if (inside_.isEmpty()) return;
   const QFont font = drawingFont(12, QFont::Medium);
   // Half of the width: the arrow upwards stands in the middle.

@@ -61,6 +61,7 @@ struct DrawOptions {
   double scale = 2;        ///< of PNG: pixels for each unit
   /// The older graph: both are drawn side by side, with what was removed, added and changed.
   const Graph* before = nullptr;
+  bool isStacked = false;  ///< with `before`: the older one is above the newer one, whichever way they run
   const GraphDifference* difference = nullptr;  ///< with `before`; null: by names
   std::string title;                            ///< above the drawing; empty: the graph's name
   /// Colour nodes; a page offers all of them, a picture shows the first. DOT shows none.

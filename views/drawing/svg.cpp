@@ -352,11 +352,13 @@ std::string compose(const DrawOptions& options, const std::vector<std::pair<std:
                     const std::vector<std::vector<Change>>& changes, const Tints& tints = {}) {
   Writer writer(options, tints);
   double x = 10, height = 0, width = 0, top = 10;
+  // Drawings stand beside each other across the way that they run.
+  const bool isBeside = options.flow == Flow::Down && !options.isStacked;
   bool titled = std::any_of(parts.begin(), parts.end(), [](auto& p) { return !p.first.empty(); });
   std::array<bool, boxKindCount> used{};
   for (size_t i = 0; i < parts.size(); ++i) {
     const Part& part = *parts[i].second;
-    if (titled && (i == 0 || options.flow == Flow::Right)) top += 26;
+    if (titled && (i == 0 || !isBeside)) top += 26;
     if (titled) writer.text(parts[i].first, x + Metrics::margin, top - 4, 15, writer.colors().text, 600);
     writer.graph(part.view, part.layout, changes[i], x, top);
     addKinds(part.view, used);
@@ -364,8 +366,7 @@ std::string compose(const DrawOptions& options, const std::vector<std::pair<std:
         std::max(part.layout.width, titled ? textWidth(parts[i].first, 15) * 1.08 + 2 * Metrics::margin : 0);
     width = std::max(width, x + w + 10);
     height = std::max(height, part.layout.height);
-    // Drawings stand beside each other across the way that they run.
-    if (options.flow == Flow::Down)
+    if (isBeside)
       x += w + 30;
     else if (i + 1 < parts.size())
       top += part.layout.height + 10, height = 0;

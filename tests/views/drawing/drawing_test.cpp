@@ -1,6 +1,7 @@
 #include "views/drawing/drawing.h"
 
 #include <algorithm>
+#include <regex>
 
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -42,6 +43,21 @@ TEST_CASE("a difference draws both graphs and marks what went and what came") {
   REQUIRE(svg);
   CHECK_THAT(*svg, ContainsSubstring("MiniLM · before") && ContainsSubstring("MiniLM · after") &&
                        ContainsSubstring("− removed"));
+}
+
+TEST_CASE("a stacked difference is as wide as the wider graph, and higher than both side by side") {
+  const Graph g = test::encoder(1);
+  const auto sizeOf = [&](bool isStacked) {
+    const auto svg = drawSvg(g, {.depth = -1, .before = &g, .isStacked = isStacked});
+    REQUIRE(svg);
+    std::smatch found;
+    REQUIRE(std::regex_search(*svg, found, std::regex("width=\"([0-9.]+)\" height=\"([0-9.]+)\"")));
+    return std::pair(std::stod(found[1]), std::stod(found[2]));
+  };
+  const auto [width, height] = sizeOf(true);
+  const auto [wide, low] = sizeOf(false);
+  CHECK(width < 0.7 * wide);
+  CHECK(height > 1.7 * low);
 }
 
 TEST_CASE("a page holds every module, opened or not, and what its names cannot break") {

@@ -67,8 +67,9 @@ class RunPanelTest : public test::WindowFixture {
       return window_->panel<RunPanel>()->headlineText().section(QLatin1String(", outputs"), 0, 0);
     };
     // A busy machine: half as fast again in the median, and the pairs say nothing.
-    QCOMPARE(says("2.1", "0.4"),
-             QStringLiteral("2.1 ms and 3.14 ms: no difference that these runs can tell (0.90 to 2.09 times as fast)"));
+    QCOMPARE(
+        says("2.1", "0.4"),
+        QStringLiteral("2.1 ms beside 3.14 ms: no difference that these runs can tell (0.90 to 2.09 times as fast)"));
     // A quiet one: one in a hundred, and all pairs agree.
     QCOMPARE(says("3.11", "0.001"), QStringLiteral("3.11 ms instead of 3.14 ms: 1.01 times faster"));
     QCOMPARE(says("3.2", "0.001"), QStringLiteral("3.2 ms instead of 3.14 ms: 1.02 times slower"));

@@ -1,23 +1,31 @@
 // arrangements [--size WxH] [--theme T] [--method NAME] [--only NAME]... FOLDER ENGINE... -- MODEL [RULES]: pictures of
 // every arrangement of the window with a model, to look at: Explore collapsed, all open and at 100 %, Rewrite, Compare,
-// Measure, Compile with its timeline and pairs, the picker and the guards of a capture, the training step of a joint
-// graph, and the model beside its own file in the table of several. Only what the timeline and that table show is
-// measured; nothing is verified. At double scale: QT_SCALE_FACTOR=2.
+// Measure, Compile with its timeline and pairs, a kernel edited by hand and both plans side by side, the picker and the
+// guards of a capture, the training step of a joint graph, and the model beside its own file in the table of several.
+// Last, the first rule with matches is applied, both models run, and FOLDER has the HTML report. At double scale:
+// QT_SCALE_FACTOR=2.
 #include <QApplication>
 #include <QCommandLineParser>
 #include <QDir>
 #include <QElapsedTimer>
+#include <QFileDialog>
 #include <QFileInfo>
+#include <QLineEdit>
+#include <QPushButton>
 #include <QSettings>
 #include <QStandardPaths>
 #include <QTest>
+#include <QTimer>
+#include <algorithm>
 #include <cstdio>
 #include <functional>
 
 #include "views/canvas/canvas.h"
 #include "views/panels/captured/graph_picker.h"
+#include "views/panels/compile/code_panel.h"
 #include "views/panels/compile/kernels_panel.h"
 #include "views/panels/rules/matches_panel.h"
+#include "views/panels/run/run_panel.h"
 #include "views/panels/run/side_by_side_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/compile/compile_view.h"
@@ -88,6 +96,58 @@ class Looker {
     panel->showTab(KernelsPanel::Timeline);
     shoot("timeline");
     panel->showTab(KernelsPanel::Kernels);
+  }
+
+  /// A kernel of which its author has the last word, and the plan beside the one without it.
+  void edited() {
+    window_.arrange(Arrangement::Compile);
+    const Compilation& compilation = document_.compilation();
+    if (!until("the plan of kernels", [&] { return compilation.isKnown() && !compilation.isBusy(); })) return;
+    auto* code = window_.panel<CodePanel>();
+    if (!until("the loops", [&] { return code->editLoops()->isEnabled() && !code->loops()->text().isEmpty(); })) return;
+    code->editLoops()->click();
+    code->loops()->setText(code->loops()->text() + QStringLiteral("# by hand\n"));
+    shoot("editing");
+    code->keep()->click();
+    if (!until("the verdict", [&] { return !code->isEditing() && !compilation.isBusy(); })) return;
+    shoot("kept");
+    window_.compileView().comparePlans();
+    shoot("plans");
+    window_.arrange(Arrangement::Explore);
+  }
+
+  void report(const QString& rules) {
+    window_.openRules(rules);
+    const auto isMatched = [&] {
+      return std::any_of(document_.rules().begin(), document_.rules().end(),
+                         [](const RuleInfo& r) { return !r.matches.empty(); });
+    };
+    if (!until("a rule that matches", isMatched)) return;
+    for (const RuleInfo& rule : document_.rules())
+      if (!rule.matches.empty()) {
+        document_.apply(rule.name);
+        break;
+      }
+    if (!until("the step", [&] { return document_.position() > 0; })) return;
+    window_.arrange(Arrangement::Explore);
+    shoot("applied");
+    window_.panel<RunPanel>()->start();
+    if (!until("the run", [&] { return !document_.isRunning() && !document_.lastRun().isEmpty(); })) return;
+    window_.arrange(Arrangement::Measure);
+    shoot("run");
+    const QString path = stem_ + QStringLiteral("_report.html");
+    QTimer dialogs;
+    QObject::connect(&dialogs, &QTimer::timeout, &window_, [&] {
+      auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+      if (!dialog) return;
+      dialogs.stop();
+      auto* name = dialog->findChild<QLineEdit*>(QStringLiteral("fileNameEdit"));
+      name->setText(QFileInfo(path).absoluteFilePath());
+      QTest::keyClick(name, Qt::Key_Return);
+    });
+    dialogs.start(20);
+    window_.action(QStringLiteral("exportReport"))->trigger();
+    if (until("the report", [&] { return QFile::exists(path); })) std::printf("%s\n", qPrintable(path));
   }
 
   void captured() {
@@ -195,11 +255,14 @@ int main(int argc, char** argv) {
               parser.values(only));
   if (!look.open(model, parser.value(method))) return 1;
   if (look.wants("explore")) look.explore();
-  if (words.size() > split + 2 && look.wants("rewrite")) look.rewrite(words[split + 2]);
+  const QString rules = words.value(split + 2);
+  if (!rules.isEmpty() && look.wants("rewrite")) look.rewrite(rules);
   if (look.wants("measure")) look.measure();
   if (look.wants("compile")) look.compile();
+  if (look.wants("edited")) look.edited();
   if (look.wants("captured")) look.captured();
   if (look.wants("training")) look.training();
   if (look.wants("several")) look.several();
+  if (!rules.isEmpty() && look.wants("report")) look.report(rules);
   return look.failed() ? 1 : 0;
 }

@@ -50,7 +50,7 @@ QString RunPanel::headline(const QJsonObject& run) {
   const QString before = ms(a) + (baselineName(run).isEmpty() ? QString() : tr(" with ") + baselineName(run));
   const Speed told = speedOf(ratio, range);
   const QString speed =
-      (told == Speed::Faster || told == Speed::Slower ? tr("%1 instead of %2: %3") : tr("%1 and %2: %3"))
+      (told == Speed::Faster || told == Speed::Slower ? tr("%1 instead of %2: %3") : tr("%1 beside %2: %3"))
           .arg(ms(b), before, QString::fromStdString(speedText(ratio, range)));
   if (!agrees(run)) return tr("A check failed: %1. %2").arg(whyNot(run), speed);
   double worst = 0, cosine = 1;

@@ -101,7 +101,7 @@ void CompileView::regroup() {
       const ViewOptions words = kernelOptions(*before);
       grouping.options.words.insert(words.words.begin(), words.words.end());
       grouping.title = tr("the plan now");
-      grouping.beforeTitle = tr("the plan before the last change (%1)").arg(compilation_.undoLabel());
+      grouping.beforeTitle = tr("the plan before: %1").arg(compilation_.undoLabel());
     }
     if (const GraphRef captured = compilation_.captured().graph(); comparesCaptured_ && captured) {
       grouping.before = captured;

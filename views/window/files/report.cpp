@@ -25,8 +25,8 @@ h1{margin-bottom:0}h2{margin:32px 0 8px}h3{margin:20px 0 4px;font-size:15px}
 .dim{color:#59636e}.bad{color:#b3400a}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 td,th{padding:4px 12px;border-bottom:1px solid #e4e7ec;text-align:left;vertical-align:top}
-td.number{text-align:right}svg{max-width:100%;height:auto}
-.drawing{overflow:auto;max-height:85vh;border:1px solid #e4e7ec;border-radius:6px}
+td.number{text-align:right;white-space:nowrap}svg{max-width:100%;height:auto}
+.drawing{overflow-x:auto;border:1px solid #e4e7ec;border-radius:6px}
 .drawing svg{max-width:none;display:block}
 pre{background:#f6f7f9;padding:12px;border-radius:6px;overflow-x:auto}
 </style><h1>%1</h1>
@@ -244,6 +244,7 @@ QString reportOfDrawing(const Document& document, int depth) {
   DrawOptions options;
   options.depth = depth;
   options.before = document.original().get();
+  options.isStacked = true;
   options.difference = &difference;
   const Result<std::string> svg = drawSvg(*document.graph(), options);
   return reportText("<h2>Before and after</h2>\n") +
