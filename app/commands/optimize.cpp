@@ -142,7 +142,8 @@ void addOptimize(CLI::App& app, Run& run) {
   c->add_option("--seconds", o->seconds, "How long to time the written file beside the original")
       ->capture_default_str()
       ->check(CLI::PositiveNumber);
-  c->add_flag("--no-timing", o->noTiming, "Do not time the written file: write the best of the trials");
+  c->add_flag("--no-timing", o->noTiming,
+              "Do not time the written file: write the best of the trials, faster than the model or not");
   c->add_option("--budget", o->budget,
                 "How many seconds all trials may take; what is left untried then stays as its recipe has it")
       ->capture_default_str();

@@ -136,6 +136,7 @@ class Looker {
     window_.arrange(Arrangement::Measure);
     shoot("run");
     const QString path = stem_ + QStringLiteral("_report.html");
+    QFile::remove(path);
     QTimer dialogs;
     QObject::connect(&dialogs, &QTimer::timeout, &window_, [&] {
       auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
