@@ -44,7 +44,7 @@ def commands(build):
         for word in words[1:]:
             if skip:
                 skip = False
-            elif word in ("-o", "-c", "-MF", "-MT"):
+            elif word in ("-o", "-c", "-MF", "-MT", "-include"):  # -include: a precompiled header of g++'s
                 skip = word != "-c"
             elif word != str(path) and not word.startswith("-M") and not word.endswith("/c++") and not UNKNOWN.match(word):
                 arguments.append(word)
