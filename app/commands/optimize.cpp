@@ -110,7 +110,7 @@ Ending optimize(const OptimizeFlags& o) {
   request.model = {o.model, methodOf(o), options->dtype};
   request.inputs = std::move(*inputs);
   request.output = o.output;
-  request.seconds = o.noTiming ? 0 : o.seconds;
+  request.seconds = o.noTiming ? std::nullopt : std::optional(o.seconds);
   request.budget = o.budget;
   request.capture = !o.noCapture;
   request.fusion = o.fusion;
@@ -140,8 +140,7 @@ void addOptimize(CLI::App& app, Run& run) {
       ->type_name("OUT.pt");
   c->add_option("--report", o->report, "Write the whole report as JSON (docs/json describes it)")->type_name("R.json");
   c->add_option("--seconds", o->seconds, "How long to time the written file beside the original")
-      ->capture_default_str()
-      ->check(CLI::PositiveNumber);
+      ->capture_default_str();
   c->add_flag("--no-timing", o->noTiming,
               "Do not time the written file: write the best of the trials, faster than the model or not");
   c->add_option("--budget", o->budget,

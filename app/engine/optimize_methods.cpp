@@ -67,7 +67,7 @@ json Session::Methods::optimize() const {
   }
   request.graph = &d.graph();
   request.output = has("output") ? text("output") : folder.file("optimized.pt");
-  request.seconds = params.value("seconds", request.seconds);
+  request.seconds = params.value("seconds", *request.seconds);
   request.budget = params.value("budget", request.budget);
   request.keepSubSteps = true;
   workbench::OptimizeReport report = take(workbench::optimize(request, s.semantics_, {}, job));

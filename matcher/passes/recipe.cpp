@@ -54,15 +54,12 @@ Error unknownStep(const RuleFile& file, const Recipe& recipe, const Step& step) 
 Status checkArguments(const Pass& pass, const Step& step) {
   const bool hasKeywords = pass.arguments.find('=') != std::string_view::npos;
   if (!hasKeywords && !pass.arguments.empty()) return done();
-  const std::string name(pass.name);
-  const std::string taken =
-      hasKeywords ? " takes keywords alone: " + std::string(pass.arguments) : std::string(" takes no arguments");
-  if (!step.args.empty()) return badInput(name + taken);
+  const std::string name(pass.name), known(pass.arguments);
+  if (!hasKeywords && !(step.args.empty() && step.kwargs.empty())) return badInput(name + " takes no arguments");
+  if (!step.args.empty()) return badInput(name + " takes keywords alone: " + known);
   for (const auto& [key, value] : step.kwargs)
-    if (!hasKeywords)
-      return badInput(name + taken);
-    else if (pass.arguments.find(key + "=") == std::string_view::npos)
-      return badInput(name + " takes no " + key + "; it takes " + std::string(pass.arguments));
+    if ((" " + known).find(" " + key + "=") == std::string::npos)
+      return badInput(name + " takes no " + key + "; it takes " + known);
   return done();
 }
 

@@ -347,14 +347,19 @@ void LabelPlaces::shiftEdgeLabels(const Scene& scene) {
   }
 }
 
-void LabelPlaces::hideCoveredLabels(const Scene& scene) {
+QRectF LabelPlaces::edgeLabelPlace(const Scene& scene, size_t label) const {
+  const EdgeLabel& l = scene.layout.labels[label];
   const int pixels = SmallText::pixelsAt(M::labelSize, scale_);
-  const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
-  const auto& all = scene.layout.labels;
+  const QPointF at = QPointF(l.at.x, l.at.y) * scale_ + labelShift(label);
+  const double width = SmallText::ofSize(pixels, QFont::Normal).width(toQt(l.text));
+  return {at.x(), at.y() - 0.8 * pixels, width, static_cast<double>(pixels)};
+}
+
+void LabelPlaces::hideCoveredLabels(const Scene& scene) {
   Taken taken;
-  for (size_t i = 0; i < all.size(); ++i) {
-    const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale_ + labelShift(i);
-    const Rect place{at.x(), at.y() - 0.8 * pixels, words.width(toQt(all[i].text)), static_cast<double>(pixels)};
+  for (size_t i = 0; i < scene.layout.labels.size(); ++i) {
+    const QRectF r = edgeLabelPlace(scene, i);
+    const Rect place{r.x(), r.y(), r.width(), r.height()};
     if (taken.isFree(place))
       taken.add(place);
     else

@@ -52,6 +52,8 @@ class LabelPlaces {
     const auto it = shifts_.find(label);
     return it == shifts_.end() ? QPointF() : it->second;
   }
+  /// Where that label stands, in pixels from the scene's origin.
+  QRectF edgeLabelPlace(const Scene& scene, size_t label) const;
   /// False for the label of an edge that would stand on the one of another box; zooming in shows it.
   bool showsEdgeLabel(size_t label) const { return !covered_.contains(label); }
 

@@ -156,7 +156,7 @@ struct Finisher {
     auto staged =
         StagedModel::write(run->made.graph, request.output, *prepared.inputs, prepared.sizes, request.capture);
     if (!staged) return staged.error();
-    if (request.seconds > 0) {
+    if (request.seconds) {
       auto why = whySlow(run->made.graph, staged->path(), mayBeAsFast);
       if (!why) return why.error();
       reached(OptimizeStage::Timed);
@@ -176,7 +176,7 @@ struct Finisher {
   /// Times the file beside the original. Why it is not kept; "": it is.
   Result<std::string> whySlow(const Graph& rewritten, const std::string& path, bool mayBeAsFast) const {
     FileTimingRequest how{prepared.model,   prepared.model.graph, rewritten, path,          *prepared.inputs,
-                          trials.options(), request.seconds,      &original, request.budget};
+                          trials.options(), *request.seconds,     &original, request.budget};
     auto speed = timeFile(how);
     // A second, longer look where the first one says neither, and twice the time gives more pairs.
     const auto secondsOf = [](const PairedTiming& t) { return t.repetitions * (t.a.medianMs + t.b.medianMs) / 1000; };
@@ -192,6 +192,7 @@ struct Finisher {
     if (!mayBeAsFast && speed->ratio < 1) return std::string("the written file is not faster");
     return std::string();
   }
+
   void keep(const Plan& plan, Rewritten made) const {
     report.plan = {};
     for (const PlannedRecipe& p : plan) report.plan.recipes.push_back({p.file->path, p.recipe->name, p.dropped});
@@ -227,7 +228,7 @@ Result<bool> writeCaptured(const OptimizeRequest& request, const Prepared& prepa
   auto before = loadedTorchScript(plain, *prepared.inputs, options);
   auto after = loadedTorchScript(staged->path(), *prepared.inputs, options);
   if (!before || !after || !(*before)() || !(*after)()) return false;
-  auto times = timePaired(*before, *after, request.seconds, job, options.device);
+  auto times = timePaired(*before, *after, request.seconds.value_or(0), job, options.device);
   if (job.cancelled()) return stoppedTrying();
   if (!times) return false;
   if (!isFaster({times->ratio, ratioRange(times->a.samplesMs, times->b.samplesMs)})) return false;

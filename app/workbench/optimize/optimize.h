@@ -29,9 +29,9 @@ struct OptimizeRequest {
   /// What is made faster, in place of the file's graph: the file then holds that graph.
   const Graph* graph = nullptr;
   std::string output;  ///< where the faster model goes
-  /// How long to time the written file beside the original; 0: the caller times it, and the best of the trials is
+  /// How long to time the written file beside the original; none: the caller times it, and the best of the trials is
   /// written.
-  double seconds = 3;
+  std::optional<double> seconds = 3;
   /// Seconds for all trials; what is left untried then stays as the recipe has it. Half of it, or 20 seconds, is for
   /// further inputs of the rewrites and of the whole, each. No second attempt begins after twice the budget, or 20
   /// seconds if that is more.

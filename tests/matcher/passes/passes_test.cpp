@@ -349,6 +349,7 @@ TEST_CASE("a pass refuses arguments that it does not know") {
   CHECK(error("split_bias", {}, "cpu") == "split_bias takes no cpu; it takes gpu=True");
   CHECK(error("split_bias", {Argument(true)}, "").starts_with("split_bias takes keywords alone: gpu=True"));
   CHECK(error("split_bias", {}, "gpu").empty());
+  CHECK(error("fuse", {}, "y").starts_with("fuse takes no y; it takes only=[…]"));  // the end of a keyword is none
   CHECK(error("fuse", {}, "onlly").starts_with("fuse takes no onlly; it takes only=[…]"));
   CHECK(error("normalize", {Argument(int64_t{1})}, "") == "normalize takes no arguments");
   CHECK(error("eliminate_dead", {}, "only") == "eliminate_dead takes no arguments");

@@ -141,12 +141,7 @@ class WordsTest : public QObject {
       int several = 0;
       for (const double scale : {0.76, 0.8, 0.9, 1.0, 1.2}) {
         const LabelPlaces places(*scene, scale);
-        const int pixels = SmallText::pixelsAt(Metrics::labelSize, scale);
-        const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
-        const auto rect = [&](size_t i) {
-          const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale + places.labelShift(i);
-          return QRectF(at.x(), at.y() - 0.8 * pixels, words.width(QString::fromStdString(all[i].text)), pixels);
-        };
+        const auto rect = [&](size_t i) { return places.edgeLabelPlace(*scene, i); };
         for (size_t i = 0; i < all.size(); ++i) {
           const auto sourceOf = [&](size_t label) {
             return scene->view.edges[static_cast<size_t>(all[label].edge)].from;
@@ -168,14 +163,9 @@ class WordsTest : public QObject {
     QVERIFY(all.size() > 20);
     for (const double scale : {0.76, 0.85, 1.0, 1.5}) {
       const LabelPlaces places(*scene, scale);
-      const int pixels = SmallText::pixelsAt(Metrics::labelSize, scale);
-      const SmallText& words = SmallText::ofSize(pixels, QFont::Normal);
       std::vector<QRectF> shown;
-      for (size_t i = 0; i < all.size(); ++i) {
-        if (!places.showsEdgeLabel(i)) continue;
-        const QPointF at = QPointF(all[i].at.x, all[i].at.y) * scale + places.labelShift(i);
-        shown.emplace_back(at.x(), at.y() - 0.8 * pixels, words.width(QString::fromStdString(all[i].text)), pixels);
-      }
+      for (size_t i = 0; i < all.size(); ++i)
+        if (places.showsEdgeLabel(i)) shown.push_back(places.edgeLabelPlace(*scene, i));
       for (size_t i = 0; i < shown.size(); ++i)
         for (size_t k = 0; k < i; ++k) QVERIFY2(!shown[i].intersects(shown[k]), qPrintable(QString::number(scale)));
       QVERIFY2(shown.size() >= all.size() * 0.9,

@@ -8,15 +8,11 @@
 #include <QCommandLineParser>
 #include <QDir>
 #include <QElapsedTimer>
-#include <QFileDialog>
 #include <QFileInfo>
-#include <QLineEdit>
 #include <QPushButton>
 #include <QSettings>
 #include <QStandardPaths>
 #include <QTest>
-#include <QTimer>
-#include <algorithm>
 #include <cstdio>
 #include <functional>
 
@@ -29,6 +25,8 @@
 #include "views/panels/run/side_by_side_panel.h"
 #include "views/widgets/theme.h"
 #include "views/window/compile/compile_view.h"
+#include "views/window/files/report.h"
+#include "views/window/files/session_file.h"
 #include "views/window/main_window.h"
 
 using namespace graft;
@@ -118,16 +116,14 @@ class Looker {
 
   void report(const QString& rules) {
     window_.openRules(rules);
+    QString rule;
     const auto isMatched = [&] {
-      return std::any_of(document_.rules().begin(), document_.rules().end(),
-                         [](const RuleInfo& r) { return !r.matches.empty(); });
+      for (const RuleInfo& r : document_.rules())
+        if (rule.isEmpty() && !r.matches.empty()) rule = r.name;
+      return !rule.isEmpty();
     };
     if (!until("a rule that matches", isMatched)) return;
-    for (const RuleInfo& rule : document_.rules())
-      if (!rule.matches.empty()) {
-        document_.apply(rule.name);
-        break;
-      }
+    document_.apply(rule);
     if (!until("the step", [&] { return document_.position() > 0; })) return;
     window_.arrange(Arrangement::Explore);
     shoot("applied");
@@ -136,19 +132,10 @@ class Looker {
     window_.arrange(Arrangement::Measure);
     shoot("run");
     const QString path = stem_ + QStringLiteral("_report.html");
-    QFile::remove(path);
-    QTimer dialogs;
-    QObject::connect(&dialogs, &QTimer::timeout, &window_, [&] {
-      auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
-      if (!dialog) return;
-      dialogs.stop();
-      auto* name = dialog->findChild<QLineEdit*>(QStringLiteral("fileNameEdit"));
-      name->setText(QFileInfo(path).absoluteFilePath());
-      QTest::keyClick(name, Qt::Key_Return);
-    });
-    dialogs.start(20);
-    window_.action(QStringLiteral("exportReport"))->trigger();
-    if (until("the report", [&] { return QFile::exists(path); })) std::printf("%s\n", qPrintable(path));
+    QString why;
+    const int depth = window_.canvas()->viewOptions().depth;
+    if (!writeWhole(path, reportHtml(document_, *window_.panel<RunPanel>(), depth).toUtf8(), why)) failed_ = true;
+    std::printf("%s\n", qPrintable(path));
   }
 
   void captured() {
