@@ -193,6 +193,7 @@ Ending apply(const ApplyFlags& o) {
   if (o.training) takeGradients(rules->file);
   if (!o.fusion.empty())
     if (Status s = workbench::steerFusion(rules->recipe, o.fusion); !s) return s;
+  workbench::planForDevice(rules->recipe, o.device);
   auto& expected = rules->recipe.expect;
   for (const std::string& e : o.expect) {
     auto wanted = parseExpectation(e, rules->file);

@@ -102,6 +102,7 @@ Ending bench(const BenchFlags& o) {
   if (!inputs) return inputs.error();
   auto rules = workbench::loadRecipe(o.rules, o.recipe, semantics().operators());
   if (!rules) return rules.error();
+  workbench::planForDevice(rules->recipe, inputs->device);
   workbench::BenchRequest request;
   request.inputs = std::move(*inputs);
   request.seconds = o.seconds;

@@ -95,6 +95,17 @@ Status steerFusion(Recipe& recipe, const std::string& plan) {
       ErrorKind::Usage, fmt::format("the recipe {} has no step fuse() that a plan could steer", recipe.name), {}};
 }
 
+void planForDevice(Recipe& recipe, const std::string& device) {
+  if (!device.starts_with("cuda")) return;
+  for (Step& step : recipe.steps) {
+    const Pass* const pass = findPass(step.name);
+    const bool takes = pass && std::string_view(pass->arguments).find("gpu=") != std::string_view::npos;
+    const bool isSaid =
+        std::any_of(step.kwargs.begin(), step.kwargs.end(), [](const auto& k) { return k.first == "gpu"; });
+    if (takes && !isSaid) step.kwargs.emplace_back("gpu", Argument(true));
+  }
+}
+
 Result<const Rule*> ruleNamed(const RuleFile& file, const std::string& name) {
   if (const Rule* rule = file.findRule(name)) return rule;
   std::vector<std::string> names;

@@ -267,6 +267,8 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
       for (Recipe& recipe : file.recipes)
         if (hasStep(recipe, "fuse"))
           if (Status s = steerFusion(recipe, request.fusion); !s) return s.error();
+  for (RuleFile& file : *shipped)
+    for (Recipe& recipe : file.recipes) planForDevice(recipe, request.inputs.device);
   auto prepared = prepare(request.model, request.inputs, Needs::Inputs, result, semantics, job);
   if (!prepared) return prepared.error();
   if (!result.missing.empty()) return cannotRun(result);

@@ -140,7 +140,7 @@ Result<std::shared_ptr<const CudaRun>> makeCudaProduct(const Graph& graph, at::T
   const bool isWindow = loops && isConvolution(graph.node(productOf(graph)).op->name);
   if (!loops || !(loops->isProduct() || isWindow)) return separate();
   const Result<codegen::CudaCode> first = loops->code();
-  if (!first) return separate();
+  if (!first || first->kernels.empty()) return separate();  // of no elements there is no kernel
   // Windows have one way to run; the tile is ignored.
   std::vector<codegen::ProductTile> tiles = isWindow ? std::vector(1, codegen::ProductTile()) : loops->tiles(*first);
   if (wanted() == "library" || (!wanted() && !mayTime())) return separate();

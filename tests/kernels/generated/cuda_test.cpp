@@ -350,3 +350,41 @@ TEST_CASE("matrix products with what is behind them compute on a GPU what LibTor
     CHECK(wrong.empty());
   }
 }
+
+TEST_CASE("products and convolutions of no elements compute on a GPU what LibTorch computes there") {
+  for (const char* text : {R"(graph g {
+  input %x : f16[0,64]
+  input %w : f16[32,64]
+  %p = aten.linear.default(%x, %w, None)
+  %v = aten.gelu.default(%p)
+  return %v
+}
+)",
+                           R"(graph g {
+  input %x : f16[0,8,6,6]
+  input %w : f16[8,1,3,3]
+  input %s : f16[8]
+  %c = aten.conv2d.default(%x, %w, None, [1, 1], [1, 1], [1, 1], 8)
+  %p = aten.permute.default(%c, [0, 2, 3, 1])
+  %v = aten.layer_norm.default(%p, [8], %s, None)
+  return %v
+}
+)"}) {
+    Graph g = test::graphOf(text, test::semantics().operators());
+    std::vector<Type> types;
+    std::vector<test::Random> inputs;
+    for (const ValueId v : g.inputs()) {
+      const Type& type = types.emplace_back(g.value(v).type);
+      test::Random& drawn = inputs.emplace_back(test::Random{DType::Float16, {}, -1, 1});
+      for (const Dim& d : *type.tensorInfo.shape) drawn.sizes.push_back(d.size);
+    }
+    REQUIRE_RESULT(inferAllTypes(g, types));
+    if (!hasGpu()) {
+      WARN("not run: there is no GPU");
+      continue;
+    }
+    const std::string wrong = compareOnGpu(g, test::randomInputs(inputs, 1));
+    INFO(text << wrong);
+    CHECK(wrong.empty());
+  }
+}
