@@ -99,10 +99,9 @@ void planForDevice(Recipe& recipe, const std::string& device) {
   if (!device.starts_with("cuda")) return;
   for (Step& step : recipe.steps) {
     const Pass* const pass = findPass(step.name);
-    const bool takes = pass && std::string_view(pass->arguments).find("gpu=") != std::string_view::npos;
     const bool isSaid =
         std::any_of(step.kwargs.begin(), step.kwargs.end(), [](const auto& k) { return k.first == "gpu"; });
-    if (takes && !isSaid) step.kwargs.emplace_back("gpu", Argument(true));
+    if (pass && takesKeyword(*pass, "gpu") && !isSaid) step.kwargs.emplace_back("gpu", Argument(true));
   }
 }
 

@@ -27,6 +27,10 @@ const Pass* findPass(std::string_view name) {
   return at == all.end() ? nullptr : &*at;
 }
 
+bool takesKeyword(const Pass& pass, std::string_view keyword) {
+  return (" " + std::string(pass.arguments)).find(" " + std::string(keyword) + "=") != std::string::npos;
+}
+
 bool isForGpu(const Graph& g, const Step& step) {
   for (const auto& [key, value] : step.kwargs)
     if (key == "gpu" && value.as<bool>()) return *value.as<bool>();

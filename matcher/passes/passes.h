@@ -29,6 +29,9 @@ struct Pass {
   bool checksEdits = false;
 };
 
+/// Whether the pass lists that keyword among its arguments: "gpu" of "only=[…], gpu=True".
+bool takesKeyword(const Pass&, std::string_view keyword);
+
 /// All passes, by name.
 std::span<const Pass> passes();
 /// Null where there is none of that name.

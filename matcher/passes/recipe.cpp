@@ -58,8 +58,7 @@ Status checkArguments(const Pass& pass, const Step& step) {
   if (!hasKeywords && !(step.args.empty() && step.kwargs.empty())) return badInput(name + " takes no arguments");
   if (!step.args.empty()) return badInput(name + " takes keywords alone: " + known);
   for (const auto& [key, value] : step.kwargs)
-    if ((" " + known).find(" " + key + "=") == std::string::npos)
-      return badInput(name + " takes no " + key + "; it takes " + known);
+    if (!takesKeyword(pass, key)) return badInput(name + " takes no " + key + "; it takes " + known);
   return done();
 }
 

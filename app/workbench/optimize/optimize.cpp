@@ -262,13 +262,12 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   if (auto format = exportFormat(request.output); !format) return format.error();
   auto shipped = loadShippedRules(semantics.operators());
   if (!shipped) return shipped.error();
-  if (!request.fusion.empty())
-    for (RuleFile& file : *shipped)
-      for (Recipe& recipe : file.recipes)
-        if (hasStep(recipe, "fuse"))
-          if (Status s = steerFusion(recipe, request.fusion); !s) return s.error();
   for (RuleFile& file : *shipped)
-    for (Recipe& recipe : file.recipes) planForDevice(recipe, request.inputs.device);
+    for (Recipe& recipe : file.recipes) {
+      if (!request.fusion.empty() && hasStep(recipe, "fuse"))
+        if (Status s = steerFusion(recipe, request.fusion); !s) return s.error();
+      planForDevice(recipe, request.inputs.device);
+    }
   auto prepared = prepare(request.model, request.inputs, Needs::Inputs, result, semantics, job);
   if (!prepared) return prepared.error();
   if (!result.missing.empty()) return cannotRun(result);

@@ -35,12 +35,16 @@ struct Group {
   std::vector<test::Random> inputs;
 };
 
-Group randomGroup(size_t seed) {
-  test::RandomGroup generator(seed);
-  Graph g = generator.make();
+void inferFromInputs(Graph& g) {
   std::vector<Type> types;
   for (const ValueId v : g.inputs()) types.push_back(g.value(v).type);
   REQUIRE_RESULT(inferAllTypes(g, types));
+}
+
+Group randomGroup(size_t seed) {
+  test::RandomGroup generator(seed);
+  Graph g = generator.make();
+  inferFromInputs(g);
   REQUIRE_RESULT(test::completeTypes(g, test::randomInputs(generator.inputs(), seed)));
   return {std::move(g), generator.inputs()};
 }
@@ -188,9 +192,7 @@ Group randomProduct(size_t seed) {
   }
   Graph g =
       test::graphOf("graph g {\n" + inputs + text + "  return " + returns + "\n}\n", test::semantics().operators());
-  std::vector<Type> types;
-  for (const ValueId v : g.inputs()) types.push_back(g.value(v).type);
-  REQUIRE_RESULT(inferAllTypes(g, types));
+  inferFromInputs(g);
   return {std::move(g), std::move(drawn)};
 }
 
@@ -371,14 +373,12 @@ TEST_CASE("products and convolutions of no elements compute on a GPU what LibTor
 }
 )"}) {
     Graph g = test::graphOf(text, test::semantics().operators());
-    std::vector<Type> types;
+    inferFromInputs(g);
     std::vector<test::Random> inputs;
     for (const ValueId v : g.inputs()) {
-      const Type& type = types.emplace_back(g.value(v).type);
       test::Random& drawn = inputs.emplace_back(test::Random{DType::Float16, {}, -1, 1});
-      for (const Dim& d : *type.tensorInfo.shape) drawn.sizes.push_back(d.size);
+      for (const Dim& d : *g.value(v).type.tensorInfo.shape) drawn.sizes.push_back(d.size);
     }
-    REQUIRE_RESULT(inferAllTypes(g, types));
     if (!hasGpu()) {
       WARN("not run: there is no GPU");
       continue;
