@@ -79,7 +79,7 @@ void Canvas::rebuildAnchored() {
 void Canvas::adoptViewOptions(const ViewOptions& options) {
   const auto same = [](const ViewOptions& a, const ViewOptions& b) {
     return a.depth == b.depth && a.opened == b.opened && a.closed == b.closed && a.unfolded == b.unfolded &&
-           a.columns == b.columns && a.flow == b.flow && a.foldDeadEnds == b.foldDeadEnds;
+           a.columns == b.columns && a.flow == b.flow && a.foldDeadEnds == b.foldDeadEnds && a.words == b.words;
   };
   if (same(options, options_)) return;
   options_ = options;

@@ -106,9 +106,9 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
   if (look_.boxes.anyChange) {
     for (const auto& [change, text] :
          {std::pair{Change::Removed, frameWords("− removed")}, std::pair{Change::Added, frameWords("+ added")},
-          std::pair{Change::Changed, frameWords("~ changed")}})
+          std::pair{Change::Changed, frameWords("~ changed")}, std::pair{Change::Moved, frameWords("→ moved")}})
       if (std::find(look_.boxes.change.begin(), look_.boxes.change.end(), change) != look_.boxes.change.end())
-        out.emplace_back(text, look_.palette.change(change));
+        out.emplace_back(look_.decorations.changeWords.value(change, text), look_.palette.change(change));
     return out;
   }
   if (look_.boxes.anyPattern) return out;  // then colours are the pattern's

@@ -57,9 +57,13 @@ void ScenePainter::container(size_t i) {
   p_.setPen(pen(toQt(border), 1));
   p_.setBrush(toQt(base));
   for (int k = box.repeat > 1 ? 2 : 0; k >= 1; --k) p_.drawRoundedRect(r.translated(4 * k, 4 * k), 8, 8);
+  const Change change = look_.boxes.change[i];
+  if (change != Change::None)
+    p_.setPen(pen(toQt(pal_.change(change)), 2, change == Change::Removed ? Qt::DashLine : Qt::SolidLine));
   if (look_.selected[i]) p_.setPen(pen(toQt(pal_.accent), 2.4));
   if (look_.lit[i]) p_.setPen(pen(toQt(pal_.accent), 2));
   p_.drawRoundedRect(r, 8, 8);
+  changeMark(change, r);
 }
 
 void ScenePainter::edges(bool smooth) {
@@ -221,6 +225,7 @@ void ScenePainter::changeMark(Change change, const QRectF& r) {
   if (change == Change::None) return;
   const QString sign = change == Change::Removed ? QStringLiteral("−")
                        : change == Change::Added ? QStringLiteral("+")
+                       : change == Change::Moved ? QStringLiteral("→")
                                                  : QStringLiteral("~");
   const double radius = std::max(7.5, 5.5 / look_.scale);
   p_.setPen(Qt::NoPen);

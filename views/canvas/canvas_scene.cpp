@@ -240,11 +240,16 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
       });
     }
   }
+  for (auto it = d.changes.begin(); it != d.changes.end(); ++it)
+    if (it.key().startsWith(QLatin1Char('@')))
+      if (const auto box = scene.boxOfKey.find(it.key()); box != scene.boxOfKey.end())
+        out.change[static_cast<size_t>(*box)] = *it;
   for (size_t i = 0; i < n; ++i) {
     out.matches[i] = static_cast<int>(matchesIn[i].size());
     const Box& box = scene.view.boxes[i];
     const bool holds = box.kind == BoxKind::Module || box.fold != Fold::None;
-    if (holds && !box.open && out.changesInside[i] > 0) out.change[i] = Change::Changed;
+    if (holds && !box.open && out.changesInside[i] > 0 && out.change[i] == Change::None)
+      out.change[i] = Change::Changed;
     if (!box.open && !std::isnan(out.heat[i])) out.most = std::max(out.most, out.heat[i]);
     if (!box.open && (out.pattern[i] >= 0 || out.change[i] != Change::None || out.matches[i] > 0))
       out.marked.push_back(static_cast<int>(i));

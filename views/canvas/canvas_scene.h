@@ -71,11 +71,13 @@ FirstSight firstSight(std::shared_ptr<const Graph>, const ViewOptions&, const Ca
 struct Decorations {
   QHash<QString, int> pattern;     ///< the colour of the pattern node it matches
   QHash<QString, int> match;       ///< the number of the match it belongs to
-  QHash<QString, Change> changes;  ///< with any, the rest fades
-  bool fades = false;              ///< it does so without, too: what it is compared with has changes
-  QHash<QString, double> heat;     ///< microseconds, bytes or errors
-  bool heatAdds = true;            ///< rolled up by sum (time) or maximum (error)
-  double heatMost = 0;             ///< the scale's end where the drawing holds no more
+  QHash<QString, Change> changes;  ///< by node, or by "@path" of a container itself; with any, the rest fades
+  /// What the legend calls them, where "− removed" and the like are not the words.
+  QHash<Change, QString> changeWords;
+  bool fades = false;           ///< it does so without, too: what it is compared with has changes
+  QHash<QString, double> heat;  ///< microseconds, bytes or errors
+  bool heatAdds = true;         ///< rolled up by sum (time) or maximum (error)
+  double heatMost = 0;          ///< the scale's end where the drawing holds no more
   QString heatTitle, heatUnit;
   bool countsMatches = true;  ///< modules say how many matches lie in them
   bool stale = false;         ///< matches are of an older text: drawn grey
@@ -90,7 +92,7 @@ struct BoxDecorations {
   std::vector<QSet<int>> matchesIn;  ///< their numbers
   std::vector<int> matches;          ///< how many matches lie in a module
   std::vector<int> marked;           ///< boxes that match or changed, and closed modules that hold some
-  std::vector<Change> change;
+  std::vector<Change> change;        ///< of open containers: only what is said of them themselves
   std::vector<int> changesInside;
   std::vector<double> heat;  ///< NaN: none
   double most = 0;           ///< of a box that is no container

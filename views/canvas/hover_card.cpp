@@ -102,7 +102,10 @@ CardText cardOf(const Scene& scene, int index, const CardExtra& extra) {
   if (isEnd && box.repeat == 1)
     out.row("type", typeText(graph.value(box.value).type));
   else
-    out.row(box.kind == BoxKind::Module || box.fold != Fold::None ? "holds" : "arguments", toQt(box.detail));
+    out.row(scene.options.words.contains(box.key)                   ? "difference"
+            : box.kind == BoxKind::Module || box.fold != Fold::None ? "holds"
+                                                                    : "arguments",
+            toQt(box.detail));
   if (box.node && box.fold == Fold::None) describe(out, graph, graph.node(box.node));
   out.row("kernel", extra.kernel);
   if (box.node)

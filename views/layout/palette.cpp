@@ -112,6 +112,8 @@ Color Palette::change(Change change) const {
       return dark ? Color{38, 190, 146} : green;
     case Change::Changed:
       return dark ? Color{64, 156, 214} : blue;
+    case Change::Moved:
+      return dark ? Color{230, 100, 200} : purple;
     case Change::None:
       break;
   }

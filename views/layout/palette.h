@@ -26,7 +26,8 @@ Color inkOn(Color fill);
 Color readable(Color color, Color behind, Color to);
 
 enum class Theme : uint8_t { Light, Dark };
-enum class Change : uint8_t { None, Removed, Added, Changed };
+/// Moved: of what is in both, and elsewhere.
+enum class Change : uint8_t { None, Removed, Added, Changed, Moved };
 
 struct Palette {
   bool dark = false;

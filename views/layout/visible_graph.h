@@ -19,6 +19,7 @@ namespace graft {
 /// What a module says, in place of its name, its type and how many operators it holds.
 struct ModuleWords {
   std::string title, name, detail;
+  bool operator==(const ModuleWords&) const = default;
 };
 
 /// Which way a drawing runs.

@@ -4,6 +4,7 @@
 #include <QTimer>
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "core/text/text.h"
@@ -29,7 +30,8 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
     connect(c, &Canvas::viewChanged, this, [this, c, other] { followView(c, other); });
     connect(c, &Canvas::sceneChanged, this, [this, c, other] { followOptions(c, other); });
   }
-  canvas_->setKernelOf([this](const QString& node) { return kernelOf(node); });
+  canvas_->setKernelOf([this](const QString& node) { return kernelOf(node, false); });
+  before_->setKernelOf([this](const QString& node) { return kernelOf(node, true); });
   connect(canvas_, &Canvas::selectionEdited, &document_, &Document::setSelection);
   connect(before_, &Canvas::selectionEdited, this, [this](const QStringList& keys) {
     QStringList others;
@@ -57,14 +59,22 @@ Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent),
 }
 
 /// As far as there is a plan of kernels for the graph that is shown.
-QString Comparison::kernelOf(const QString& node) const {
+QString Comparison::kernelOf(const QString& node, bool isBefore) const {
   const Compilation& compilation = document_.compilation();
-  const KernelInfo* kernel = compilation.isKnown() ? compilation.plan().kernelOf(node) : nullptr;
+  const PlanDifference* difference = compilation.difference();
+  if (isBefore && !difference) return {};
+  const CompilePlan& plan = isBefore ? *compilation.planBefore() : compilation.plan();
+  const KernelInfo* kernel = compilation.isKnown() ? plan.kernelOf(node) : nullptr;
   if (!kernel) return {};
   QString text = kernel->label + QStringLiteral(" · ") + originText(kernel->origin);
   const bool isMeasured = !std::isnan(kernel->measured);
   if (const double us = isMeasured ? kernel->measured : kernel->predicted; !std::isnan(us))
     text += QStringLiteral(" · ") + (isMeasured ? QStringLiteral("%1") : tr("%1 predicted")).arg(micros(us));
+  if (const MovedNode* moved = difference ? difference->ofNode(node) : nullptr) {
+    const QString& other = isBefore ? moved->to : moved->from;
+    text += QLatin1Char('\n') + (isBefore ? tr("→ in this plan: %1") : tr("→ in the plan before: %1"))
+                                    .arg(other.isEmpty() ? tr("by itself") : other);
+  }
   return text;
 }
 
@@ -293,7 +303,10 @@ void Comparison::setOverlay(Overlay overlay) {
 void Comparison::refreshDecorations() {
   DecorationPair d;
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
-  if (both) addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : records());
+  if (both && showsDifference())
+    d = grouping_.changes;
+  else if (both)
+    addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : records());
   if (overlay_ != Overlay::Kind) d.before.fades = d.after.fades = false;
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (overlay_ == Overlay::Time) {
@@ -326,7 +339,27 @@ void Comparison::refreshDecorations() {
   before_->setDecorations(d.before);
 }
 
+/// Both drawings are of plans, or of anything else of which it is known what differs.
+bool Comparison::showsDifference() const {
+  return comparing_ && isGrouped() && grouping_.before && !grouping_.changes.after.changeWords.isEmpty() &&
+         !showsPair() && !document_.isPreviewing();
+}
+
+/// Opened in both drawings, where that is needed.
+void Comparison::goToPlace(int step) {
+  const auto count = static_cast<int>(grouping_.places.size());
+  if (count == 0) return Q_EMIT message(tr("Both plans have the same groups"));
+  changeAt_ = changeAt_ < 0 ? (step > 0 ? 0 : count - 1) : (changeAt_ + step + count) % count;
+  const Grouping::Place place = grouping_.places[static_cast<size_t>(changeAt_)];
+  const int at = changeAt_;
+  before_->openTo(place.node);
+  canvas_->reveal(place.node);
+  changeAt_ = at;
+  Q_EMIT message(tr("%1 of %2: %3").arg(at + 1).arg(count).arg(place.text));
+}
+
 void Comparison::nextChange(int step) {
+  if (showsDifference()) return goToPlace(step);
   QStringList names;
   for (const RecordInfo& r : showsPair() ? pairRecords_ : records())
     names << (r.added.isEmpty() ? QString() : r.added.first());
@@ -344,8 +377,12 @@ QString Comparison::counterpart(const QString& key, bool toAfter) const {
   if (showsPair()) return key;  // of two files or steps, nodes of one name
   const GraphRef there = toAfter ? document_.graph() : reference();
   if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
-      key.startsWith(QLatin1Char('>')))
+      key.startsWith(QLatin1Char('>'))) {
+    for (const auto& [inBefore, inNow] : grouping_.together)
+      if (key.mid(1).toStdString() == (toAfter ? inBefore : inNow))
+        return QLatin1Char('@') + QString::fromStdString(toAfter ? inNow : inBefore);
     return key;
+  }
   // The records come first: a rewrite may have given an added node the name of a removed one.
   if (document_.otherPath().isEmpty())
     for (const RecordInfo& r : records()) {
@@ -411,7 +448,13 @@ void Comparison::followView(Canvas* from, Canvas* to) {
 void Comparison::followOptions(Canvas* from, Canvas* to) {
   if (following_ || !to->scene() || !from->scene()) return;
   following_ = true;
-  to->adoptViewOptions(from->viewOptions());
+  ViewOptions options = from->viewOptions();
+  if (showsDifference())
+    for (const auto& [inBefore, inNow] : grouping_.together) {
+      const auto& [own, other] = from == before_ ? std::tie(inBefore, inNow) : std::tie(inNow, inBefore);
+      options.opened.contains(own) ? void(options.opened.insert(other)) : void(options.opened.erase(other));
+    }
+  to->adoptViewOptions(options);
   following_ = false;
   followView(from, to);
 }

@@ -37,6 +37,14 @@ class Comparison : public QSplitter {
     GraphRef drawn;
     ViewOptions options;
     QString title, beforeTitle;  ///< while it is compared
+    // Of what `before` holds, where that is known
+    struct Place {
+      QString node, text;
+    };
+    DecorationPair changes;
+    std::vector<Place> places;  ///< that one goes through from change to change
+    /// Paths of containers in `before` and in `drawn` that open and close together.
+    std::vector<std::pair<std::string, std::string>> together;
   };
   /// Without a drawing, graphs are drawn by their modules again.
   void setGrouping(Grouping grouping);
@@ -79,9 +87,11 @@ class Comparison : public QSplitter {
  private:
   void refresh();
   bool areEqual() const;
+  bool showsDifference() const;
+  void goToPlace(int step);
   void refreshSelection();
   void applyStyle();
-  QString kernelOf(const QString& node) const;
+  QString kernelOf(const QString& node, bool isBefore) const;
   void keepStyle(ViewOptions& options) const;
   void showPreview();
   std::vector<RecordInfo> records() const;

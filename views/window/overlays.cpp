@@ -22,6 +22,26 @@ void addChanges(DecorationPair& d, const std::vector<RecordInfo>& records) {
   d.before.fades = d.after.fades = !(d.before.changes.isEmpty() && d.after.changes.isEmpty());
 }
 
+void addPlanDifference(DecorationPair& d, const PlanDifference& difference, const ContainerNames& before) {
+  using Kind = GroupDifference::Kind;
+  const auto key = [](const std::string& container) { return QLatin1Char('@') + QString::fromStdString(container); };
+  for (const GroupDifference& g : difference.groups) {
+    if (!g.before.isEmpty())
+      d.before.changes.insert(key(before.value(g.before)),
+                              g.kind == Kind::OnlyBefore ? Change::Removed : Change::Changed);
+    if (!g.now.isEmpty())
+      d.after.changes.insert(key(containerOf(g.now)), g.kind == Kind::OnlyNow ? Change::Added : Change::Changed);
+  }
+  for (Decorations* one : {&d.before, &d.after}) {
+    for (const MovedNode& m : difference.moved) one->changes.insert(m.node, Change::Moved);
+    one->fades = !difference.isEmpty();
+    one->changeWords = {{Change::Removed, overlayText("− only in the plan before")},
+                        {Change::Added, overlayText("+ only in this plan")},
+                        {Change::Changed, overlayText("~ other nodes or code")},
+                        {Change::Moved, overlayText("→ in another group")}};
+  }
+}
+
 void addMatches(Decorations& d, const RuleInfo& rule) {
   int number = 0;
   for (const MatchInfo& m : rule.matches) {

@@ -5,7 +5,8 @@
 #include <QJsonObject>
 
 #include "views/canvas/canvas_scene.h"
-#include "views/document/compile/compile_plan.h"
+#include "views/document/compile/kernel_graph.h"
+#include "views/document/compile/plan_difference.h"
 #include "views/document/document_info.h"
 #include "views/drawing/drawing.h"
 
@@ -21,6 +22,8 @@ struct DecorationPair {
 
 /// What these rewrites removed and added; the rest fades.
 void addChanges(DecorationPair&, const std::vector<RecordInfo>&);
+/// What differs between two plans: containers of kernels, and nodes that moved. `before`: the containers of that plan.
+void addPlanDifference(DecorationPair&, const PlanDifference&, const ContainerNames& before);
 /// The nodes that the rule matches, in the colours of its pattern.
 void addMatches(Decorations&, const RuleInfo&);
 /// The nodes that a kernel computes, in the colours of its code.

@@ -1,6 +1,6 @@
 // arrangements [--size WxH] [--theme T] [--method NAME] [--only NAME]... FOLDER ENGINE... -- MODEL [RULES]: pictures of
 // every arrangement of the window with a model, to look at: Explore collapsed, all open and at 100 %, Rewrite, Compare,
-// Measure, Compile with its timeline and pairs, a kernel edited by hand and both plans side by side, the picker and the
+// Measure, Compile with its timeline and pairs, a kernel edited by hand, two plans side by side, the picker and the
 // guards of a capture, the training step of a joint graph, and the model beside its own file in the table of several.
 // Last, the first rule with matches is applied, both models run, and FOLDER has the HTML report. At double scale:
 // QT_SCALE_FACTOR=2.
@@ -112,6 +112,26 @@ class Looker {
     window_.compileView().comparePlans();
     shoot("plans");
     window_.arrange(Arrangement::Explore);
+  }
+
+  /// The plan without its largest kernel, beside the one before: as a whole, and at the first difference.
+  void plans() {
+    window_.arrange(Arrangement::Compile);
+    Compilation& compilation = document_.compilation();
+    const auto isReady = [&] { return compilation.isKnown() && !compilation.isBusy(); };
+    if (!until("the plan of kernels", isReady)) return;
+    const KernelInfo* largest = compilation.plan().largest();
+    if (!largest) return;
+    compilation.keepApart(largest->coloured);
+    if (!until("the other plan", [&] { return isReady() && compilation.canUndo(); })) return;
+    window_.compileView().comparePlans();
+    shoot("plans_whole");
+    window_.comparison().nextChange(1);
+    shoot("plans_difference");
+    window_.setCompare(false);
+    compilation.undo();
+    until("the plan before", isReady);
+    window_.compileView().setByKernels(false);
   }
 
   void report(const QString& rules) {
@@ -248,6 +268,7 @@ int main(int argc, char** argv) {
   if (look.wants("measure")) look.measure();
   if (look.wants("compile")) look.compile();
   if (look.wants("edited")) look.edited();
+  if (look.wants("plans")) look.plans();
   if (look.wants("captured")) look.captured();
   if (look.wants("training")) look.training();
   if (look.wants("several")) look.several();

@@ -208,13 +208,93 @@ class CompileViewTest : public test::WindowFixture {
     compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
     QTRY_VERIFY(isReady() && compilation().isSteered());
     window_->action(QStringLiteral("comparePlans"))->trigger();
-    const auto hasKernel = [](Canvas& c) {
-      return c.scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm"));
-    };
-    // Kernels are numbered as they come: without the first one, the next has its name.
-    QVERIFY(hasKernel(*window_->beforeCanvas()));
+    Canvas& before = *window_->beforeCanvas();
     QVERIFY(canvas().scene()->boxOfKey.contains(QStringLiteral("gelu")));
-    QVERIFY(!window_->beforeCanvas()->scene()->boxOfKey.contains(QStringLiteral("gelu")));
+    QVERIFY(!before.scene()->boxOfKey.contains(QStringLiteral("gelu")));
+    QCOMPARE(canvas().title(), QStringLiteral("the plan now: 1 group differs, 2 nodes moved"));
+    QVERIFY2(before.title().startsWith(QStringLiteral("the plan before “keep apart")), qPrintable(before.title()));
+    // Kernels are numbered as they come: without the first one, the next has its name. It is the same all the same.
+    const auto changeOf = [](Canvas& c, const char* key) {
+      const int box = c.scene()->boxOfKey.value(QString::fromLatin1(key), -1);
+      return box < 0 ? Change::None : c.boxDecorations().change[static_cast<size_t>(box)];
+    };
+    QVERIFY(before.scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm")));
+    QCOMPARE(changeOf(before, "@kernel gelu_layer_norm"), Change::None);
+    QCOMPARE(changeOf(canvas(), "@kernel gelu_layer_norm"), Change::None);
+    // What is gone is marked in the drawing, in words too, and in the table.
+    QCOMPARE(changeOf(before, "@kernel before gelu_layer_norm"), Change::Removed);
+    const int gone = before.scene()->boxOfKey.value(QStringLiteral("@kernel before gelu_layer_norm"));
+    QVERIFY(before.scene()->view.boxes[static_cast<size_t>(gone)].detail == "− only in the plan before");
+    QCOMPARE(changeOf(canvas(), "gelu"), Change::Moved);
+    QCOMPARE(changeOf(canvas(), "layer_norm"), Change::Moved);
+    QStringList legend;
+    for (const auto& [text, color] : canvas().frame().legend()) legend << text;
+    QCOMPARE(legend, QStringList{QStringLiteral("→ in another group")});
+    auto* panel = window_->panel<KernelsPanel>();
+    QVERIFY2(panel->summary().startsWith(QStringLiteral("Against the plan before: 1 group differs, 2 nodes moved")),
+             qPrintable(panel->summary()));
+    KernelTable* table = panel->table();
+    QVERIFY(!table->isColumnHidden(KernelTable::Difference));
+    const auto rows =
+        table->findItems(QStringLiteral("− only in the plan before"), Qt::MatchExactly, KernelTable::Difference);
+    QCOMPARE(rows.size(), qsizetype{1});
+    QVERIFY(KernelTable::kernelOf(*rows[0]).isEmpty());
+    QVERIFY2(rows[0]->toolTip(0).contains(QStringLiteral("only in the plan before")), qPrintable(rows[0]->toolTip(0)));
+    table->setCurrentItem(rows[0]);
+    QCOMPARE(canvas().litNodes(), (QStringList{QStringLiteral("gelu"), QStringLiteral("layer_norm")}));
+    // The end of comparing ends it in the table, too.
+    window_->setCompare(false);
+    QVERIFY(!compilation().difference() && table->isColumnHidden(KernelTable::Difference));
+    QVERIFY(!panel->summary().contains(QStringLiteral("plan before")));
+  }
+
+  void theKeysGoFromDifferenceToDifference() {
+    openCompile();
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    compilation().fuse({QStringLiteral("layer_norm_1"), QStringLiteral("add_5")});
+    QTRY_VERIFY(isReady() && compilation().undoLabel().startsWith(QStringLiteral("fuse")));
+    QSignalSpy told(&window_->comparison(), &Comparison::message);
+    view().comparePlans();
+    const PlanDifference* difference = compilation().difference();
+    QVERIFY(difference && !difference->groups.empty());
+    const auto count = static_cast<int>(difference->groups.size());
+    for (int i = 0; i <= count; ++i) {  // and around
+      const GroupDifference& g = difference->groups[static_cast<size_t>(i % count)];
+      window_->action(QStringLiteral("nextChange"))->trigger();
+      QVERIFY2(told.last().value(0).toString().startsWith(QStringLiteral("%1 of %2: ").arg(i % count + 1).arg(count)),
+               qPrintable(told.last().value(0).toString()));
+      QVERIFY(told.last().value(0).toString().endsWith(g.word()));
+      QCOMPARE(document().selection(), QStringList{g.place()});
+      // It is open on both sides.
+      for (Canvas* c : {&canvas(), window_->beforeCanvas()}) QVERIFY(c->scene()->boxOfKey.contains(g.place()));
+    }
+    window_->action(QStringLiteral("previousChange"))->trigger();
+    QVERIFY(told.last().value(0).toString().startsWith(QStringLiteral("%1 of %1: ").arg(count)));
+  }
+
+  void whatBecameOfAGroupOpensWithIt() {
+    openCompile();
+    compilation().move(QStringLiteral("add_3"), QStringLiteral("layer_norm"));
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    view().comparePlans();
+    const GroupDifference* g = nullptr;
+    for (const GroupDifference& one : compilation().difference()->groups)
+      if (!one.before.isEmpty() && !one.now.isEmpty()) g = &one;
+    QVERIFY(g);
+    const QString now = QStringLiteral("@kernel ") + g->now, was = QStringLiteral("@kernel before ") + g->before;
+    Canvas& before = *window_->beforeCanvas();
+    const auto isOpen = [](Canvas& c, const QString& key) {
+      return c.scene()->view.boxes[static_cast<size_t>(c.scene()->boxOfKey.value(key))].open;
+    };
+    const auto toggle = [](Canvas& c, const QString& key) { c.toggle(c.scene()->boxOfKey.value(key)); };
+    QVERIFY(!isOpen(canvas(), now) && !isOpen(before, was));
+    toggle(canvas(), now);
+    QVERIFY(isOpen(canvas(), now) && isOpen(before, was));
+    QCOMPARE(canvas().boxDecorations().change[static_cast<size_t>(canvas().scene()->boxOfKey.value(now))],
+             Change::Changed);
+    toggle(before, was);
+    QVERIFY(!isOpen(canvas(), now) && !isOpen(before, was));
   }
 };
 

@@ -46,6 +46,7 @@ void Compilation::forget() {
   plan_ = {};
   timeline_ = {};
   graph_ = nullptr;
+  comparing_ = false;
   whyNone_.clear();
   current_.clear();
   isDefault_ = true;
@@ -171,6 +172,24 @@ std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
   if (!canUndo()) return nullptr;
   const Step& before = steps_[static_cast<size_t>(at_) - 1];
   return before.graph == document_.graph() ? before.plan : nullptr;
+}
+
+void Compilation::setComparing(bool on) {
+  if (on == comparing_) return;
+  comparing_ = on;
+  Q_EMIT changed();
+}
+
+const PlanDifference* Compilation::difference() const {
+  if (!comparing_ || !isKnown()) return nullptr;
+  const std::shared_ptr<const CompilePlan> before = planBefore(), now = steps_[static_cast<size_t>(at_)].plan;
+  if (!before || !now) return nullptr;
+  if (before != differsFrom_ || now != differsTo_) {
+    difference_ = planDifference(*before, *now);
+    differsFrom_ = before;
+    differsTo_ = now;
+  }
+  return &*difference_;
 }
 
 void Compilation::push(const QString& label, const QString& steering) {

@@ -10,9 +10,11 @@
 #include <QObject>
 #include <QStringList>
 #include <functional>
+#include <optional>
 
 #include "views/document/compile/captured_model.h"
 #include "views/document/compile/compile_plan.h"
+#include "views/document/compile/plan_difference.h"
 #include "views/document/compile/run_timeline.h"
 #include "views/document/document_info.h"
 #include "views/document/engine_client.h"
@@ -57,6 +59,10 @@ class Compilation : public QObject {
   QString redoLabel() const { return canRedo() ? steps_[static_cast<size_t>(at_) + 1].label : QString(); }
   /// The plan before its last change, of the same graph; null where there is none.
   std::shared_ptr<const CompilePlan> planBefore() const;
+  /// Whether somebody looks at the plan and the one before side by side.
+  void setComparing(bool on);
+  /// While somebody does, what differs; null otherwise, and where there is no plan before.
+  const PlanDifference* difference() const;
   /// Whether kernels are planned as for a model on a GPU wherever the model lies: to be looked at.
   void setForGpu(bool on);
   bool isForGpu() const { return forGpu_; }
@@ -137,7 +143,10 @@ class Compilation : public QObject {
   int revision_ = 0;
   int recording_ = 0;  ///< the call
   RunTimeline timeline_;
-  bool active_ = false, measuring_ = false, forGpu_ = false;
+  bool active_ = false, measuring_ = false, forGpu_ = false, comparing_ = false;
+  /// Of the plans of which it was made last.
+  mutable std::optional<PlanDifference> difference_;
+  mutable std::shared_ptr<const CompilePlan> differsFrom_, differsTo_;
   bool engineHasSteering_ = true;  ///< false where a new engine has not heard of it
 };
 

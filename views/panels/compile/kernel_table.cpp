@@ -14,7 +14,7 @@
 namespace graft {
 namespace {
 
-constexpr int sortKeyRole = Qt::UserRole, kernelRole = Qt::UserRole + 1;
+constexpr int sortKeyRole = Qt::UserRole, kernelRole = Qt::UserRole + 1, nodesRole = Qt::UserRole + 2;
 
 /// Sorts by numbers where a column has numbers; unknown ones come last.
 class KernelRow : public QTreeWidgetItem {
@@ -53,8 +53,9 @@ QString rooflineOf(const KernelInfo& k, const CompilePlan& plan) {
                                        : KernelTable::tr("no arithmetic is counted"));
 }
 
-QString tipOf(const KernelInfo& k, const CompilePlan& plan) {
+QString tipOf(const KernelInfo& k, const CompilePlan& plan, const GroupDifference* difference) {
   QStringList lines{k.label + QStringLiteral(" — ") + originText(k.origin)};
+  if (difference) lines << difference->sign() + QLatin1Char(' ') + difference->word();
   if (!k.modules.value(0).isEmpty()) lines << KernelTable::tr("in %1").arg(k.modules.join(QStringLiteral(", ")));
   if (!k.product.isEmpty()) lines << KernelTable::tr("behind the matrix product %1").arg(k.product);
   if (!std::isnan(k.bytesApart))
@@ -105,9 +106,12 @@ void fillUsage(QTreeWidgetItem* row, const KernelInfo& k) {
 
 KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(parent), document_(document) {
   setAccessibleName(tr("Kernels"));
-  setHeaderLabels({tr("Kernel"), tr("By"), tr("Measured"), tr("Roofline"), tr("Before"), tr("Best tried"),
-                   tr("Predicted"), tr("Reads"), tr("Writes"), tr("Registers"), tr("Shared"), tr("Occupancy"),
-                   tr("Spills"), tr("Schedule")});
+  setHeaderLabels({tr("Kernel"), tr("Difference"), tr("By"), tr("Measured"), tr("Roofline"), tr("Before"),
+                   tr("Best tried"), tr("Predicted"), tr("Reads"), tr("Writes"), tr("Registers"), tr("Shared"),
+                   tr("Occupancy"), tr("Spills"), tr("Schedule")});
+  headerItem()->setToolTip(Difference,
+                           tr("From the plan before: + only in this plan, − only in the plan before, ~ other "
+                              "nodes or code. F8 goes to the next one"));
   headerItem()->setToolTip(Origin, tr("Who wrote what runs: Graft's generator, a person, a library, or PyTorch"));
   headerItem()->setToolTip(Predicted, tr("The time that the plan counts with"));
   headerItem()->setToolTip(Measured, tr("The median time in a run of the model; Measure, above, takes it"));
@@ -143,16 +147,55 @@ KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(pare
   connect(&compilation, &Compilation::changed, this, &KernelTable::refresh);
   connect(&compilation, &Compilation::currentChanged, this, &KernelTable::follow);
   connect(this, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* row) {
-    if (!filling_ && row) Q_EMIT chosen(kernelOf(*row));
+    if (!filling_ && row) Q_EMIT chosen(row);
   });
 }
 
 QString KernelTable::kernelOf(const QTreeWidgetItem& row) { return row.data(Name, kernelRole).toString(); }
 
+QStringList KernelTable::nodesOf(const QTreeWidgetItem& row) { return row.data(Name, nodesRole).toStringList(); }
+
 QTreeWidgetItem* KernelTable::row(const QString& kernel) const {
   for (int i = 0; i < topLevelItemCount(); ++i)
     if (kernelOf(*topLevelItem(i)) == kernel) return topLevelItem(i);
   return nullptr;
+}
+
+QTreeWidgetItem* KernelTable::newRow(const KernelInfo& k, const CompilePlan& plan,
+                                     const GroupDifference* difference) const {
+  auto* row = new KernelRow;
+  row->setText(Name, k.label);
+  const bool isGone = difference && difference->now.isEmpty();
+  if (!isGone) row->setData(Name, kernelRole, k.name);
+  row->setData(Name, nodesRole, k.nodes);
+  row->setText(Origin, originText(k.origin) + (k.isInPlace ? tr(", in place") : QString()));
+  setFigure(row, Read, k.bytesRead, bytes(k.bytesRead));
+  setFigure(row, Written, k.bytesWritten, bytes(k.bytesWritten));
+  setFigure(row, Predicted, k.predicted, micros(k.predicted));
+  setFigure(row, Measured, k.measured, micros(k.measured));
+  setFigure(row, Before, k.operators, micros(k.operators));
+  const double share = plan.share(k);
+  setFigure(row, Share, share, std::isnan(share) ? QStringLiteral("–") : shareText(share));
+  const TriedInfo best = k.tried.empty() ? TriedInfo() : k.tried.front();
+  setFigure(row, Tried, best.microseconds,
+            k.tried.empty() ? QStringLiteral("–") : tr("%1 (%2)").arg(micros(best.microseconds), best.schedule));
+  QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
+  if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
+  row->setText(Schedule, schedule);
+  fillUsage(row, k);
+  const QString tip = tipOf(k, plan, difference);
+  for (int column = Name; column <= Schedule; ++column) row->setToolTip(column, tip);
+  if (!k.isGenerated()) row->setForeground(Origin, toQt(themePalette().dim));
+  if (difference) {
+    const Palette& p = themePalette();
+    const Change change = isGone ? Change::Removed : difference->before.isEmpty() ? Change::Added : Change::Changed;
+    row->setText(Difference, difference->sign() + QLatin1Char(' ') + difference->word());
+    row->setForeground(Difference, toQt(readable(p.change(change), p.surface, p.text)));
+  }
+  if (isGone)
+    for (int column = Name; column <= Schedule; ++column)
+      if (column != Difference) row->setForeground(column, toQt(themePalette().dim));
+  return row;
 }
 
 void KernelTable::refresh() {
@@ -162,37 +205,24 @@ void KernelTable::refresh() {
   setSortingEnabled(false);
   clear();
   const CompilePlan& plan = compilation.plan();
+  const PlanDifference* difference = compilation.difference();
+  const auto before = compilation.planBefore();
   QList<QTreeWidgetItem*> rows;
   if (compilation.isKnown())
-    for (const KernelInfo& k : plan.kernels) {
-      auto* row = new KernelRow;
-      row->setText(Name, k.label);
-      row->setData(Name, kernelRole, k.name);
-      row->setText(Origin, originText(k.origin) + (k.isInPlace ? tr(", in place") : QString()));
-      setFigure(row, Read, k.bytesRead, bytes(k.bytesRead));
-      setFigure(row, Written, k.bytesWritten, bytes(k.bytesWritten));
-      setFigure(row, Predicted, k.predicted, micros(k.predicted));
-      setFigure(row, Measured, k.measured, micros(k.measured));
-      setFigure(row, Before, k.operators, micros(k.operators));
-      const double share = plan.share(k);
-      setFigure(row, Share, share, std::isnan(share) ? QStringLiteral("–") : shareText(share));
-      const TriedInfo best = k.tried.empty() ? TriedInfo() : k.tried.front();
-      setFigure(row, Tried, best.microseconds,
-                k.tried.empty() ? QStringLiteral("–") : tr("%1 (%2)").arg(micros(best.microseconds), best.schedule));
-      QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
-      if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
-      row->setText(Schedule, schedule);
-      fillUsage(row, k);
-      const QString tip = tipOf(k, plan);
-      for (int column = Name; column <= Schedule; ++column) row->setToolTip(column, tip);
-      if (!k.isGenerated()) row->setForeground(Origin, toQt(themePalette().dim));
-      rows << row;
+    for (size_t i = 0; i < plan.kernels.size(); ++i) {
+      const KernelInfo& k = plan.kernels[i];
+      rows << newRow(k, plan, difference ? difference->ofNow(k.name) : nullptr);
+      if (!difference) continue;
+      for (const GroupDifference& g : difference->groups)  // what is gone stands where its first node runs now
+        if (g.now.isEmpty() && plan.kernelOf(g.nodes.value(0)) == &k)
+          rows << newRow(*before->find(g.before), *before, &g);
     }
   // No columns of dashes: what nobody has measured, tried or compiled.
   for (int column = Measured; column <= Spills; ++column)
     setColumnHidden(column, !rows.isEmpty() && std::all_of(rows.begin(), rows.end(), [&](QTreeWidgetItem* row) {
                       return row->text(column) == QStringLiteral("–");
                     }));
+  setColumnHidden(Difference, !difference || difference->groups.empty());
   setColumnHidden(Schedule, std::all_of(rows.begin(), rows.end(),
                                         [](QTreeWidgetItem* row) { return row->text(Schedule).isEmpty(); }));
   addTopLevelItems(rows);

@@ -16,6 +16,7 @@ class KernelTable : public QTreeWidget {
  public:
   enum Column {
     Name,
+    Difference,  ///< from the plan before, while both are shown
     Origin,
     Measured,
     Share,
@@ -37,16 +38,19 @@ class KernelTable : public QTreeWidget {
   QTreeWidgetItem* row(const QString& kernel) const;
   /// Offers the schedules that were tried of a kernel; empty where none were.
   void fillMenu(QMenu& menu, const QString& kernel);
+  /// Empty for one of the plan before.
   static QString kernelOf(const QTreeWidgetItem& row);
+  static QStringList nodesOf(const QTreeWidgetItem& row);
 
  Q_SIGNALS:
-  void chosen(const QString& kernel);  ///< by the user
+  void chosen(QTreeWidgetItem* row);  ///< by the user
 
  protected:
   void resizeEvent(QResizeEvent*) override;
   void contextMenuEvent(QContextMenuEvent*) override;
 
  private:
+  QTreeWidgetItem* newRow(const KernelInfo&, const CompilePlan&, const GroupDifference*) const;
   void follow();
   void fitNames();
 

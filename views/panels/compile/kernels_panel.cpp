@@ -40,11 +40,9 @@ KernelsPanel::KernelsPanel(PanelContext& context) : context_(context), document_
   column->setSpacing(4);
   column->addLayout(across);
   column->addWidget(tabs_, 1);
-  connect(table_, &KernelTable::chosen, this, &KernelsPanel::choose);
-  connect(table_, &QTreeWidget::itemClicked, this,
-          [this](QTreeWidgetItem* row) { choose(KernelTable::kernelOf(*row)); });  // the current one, too
-  connect(table_, &QTreeWidget::itemActivated, this,
-          [this](QTreeWidgetItem* row) { choose(KernelTable::kernelOf(*row)); });
+  connect(table_, &KernelTable::chosen, this, &KernelsPanel::chooseRow);
+  connect(table_, &QTreeWidget::itemClicked, this, &KernelsPanel::chooseRow);  // the current one, too
+  connect(table_, &QTreeWidget::itemActivated, this, &KernelsPanel::chooseRow);
   const auto light = [this](const QStringList& nodes) {
     Q_EMIT context_.matchAsked(nodes);
     Q_EMIT context_.nodesLit(nodes);
@@ -83,6 +81,12 @@ QToolButton* KernelsPanel::button(const char* action, const QString& text, const
 void KernelsPanel::choose(const QString& kernel) {
   document_.compilation().setCurrent(kernel);
   if (const KernelInfo* k = document_.compilation().current()) Q_EMIT context_.matchAsked(k->nodes);
+}
+
+/// One of the plan before is no kernel of this plan: its nodes are lit.
+void KernelsPanel::chooseRow(QTreeWidgetItem* row) {
+  const QString kernel = KernelTable::kernelOf(*row);
+  kernel.isEmpty() ? void(Q_EMIT context_.matchAsked(KernelTable::nodesOf(*row))) : choose(kernel);
 }
 
 /// The kernel of the node that was chosen elsewhere.
@@ -127,6 +131,8 @@ void KernelsPanel::refresh() {
     text += plan.isMeasured()
                 ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
                 : tr(" · %1 less predicted").arg(ms(saved / 1000));
+    if (const PlanDifference* difference = compilation.difference())
+      text = tr("Against the plan before: %1 · ").arg(difference->text()) + text;
     if (!plan.unapplied.empty())
       text += tr(" · %1 cannot be applied")
                   .arg(counted(static_cast<qint64>(plan.unapplied.size()), tr("override"), tr("overrides")));

@@ -38,6 +38,7 @@ class KernelsPanel : public QWidget {
  private:
   QToolButton* button(const char* action, const QString& text, const QString& tip);
   void choose(const QString& kernel);
+  void chooseRow(QTreeWidgetItem* row);
   void followSelection();
   void refresh();
 

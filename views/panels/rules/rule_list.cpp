@@ -9,7 +9,7 @@
 namespace graft {
 namespace {
 
-enum RuleColumn { Name, Matches, Gain };
+enum RuleColumn { RuleName, Matches, Gain };
 constexpr int fewest = 3, most = 5;  // rows that show at once
 
 /// "+12 %": so much faster is the model with the rule than without it.
@@ -32,7 +32,7 @@ RuleList::RuleList(Document& document, QWidget* parent) : QTreeWidget(parent), d
   headerItem()->setToolTip(Gain,
                            tr("How much faster the model is with the rule than without it, as Optimize measured"));
   header()->setStretchLastSection(false);
-  header()->setSectionResizeMode(Name, QHeaderView::Stretch);
+  header()->setSectionResizeMode(RuleName, QHeaderView::Stretch);
   for (const int column : {Matches, Gain}) {
     header()->setSectionResizeMode(column, QHeaderView::ResizeToContents);
     headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
@@ -40,7 +40,7 @@ RuleList::RuleList(Document& document, QWidget* parent) : QTreeWidget(parent), d
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Maximum);
   new EmptyHint(this, tr("The rules of the text above are listed here."));
   connect(this, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
-    if (!filling_ && item) Q_EMIT chosen(item->data(Name, Qt::UserRole).toString());
+    if (!filling_ && item) Q_EMIT chosen(item->data(RuleName, Qt::UserRole).toString());
   });
   refresh();
 }
@@ -62,11 +62,11 @@ void RuleList::refresh() {
     anyGain |= hasGain;
     auto* item = new QTreeWidgetItem(this, {r->name, isKnown ? QString::number(r->matches.size()) : QString(),
                                             hasGain ? gainText(gains.value(r->name)) : QString()});
-    item->setData(Name, Qt::UserRole, r->name);
-    item->setToolTip(Name, r->description.isEmpty() ? r->name : r->name + QLatin1Char('\n') + r->description);
+    item->setData(RuleName, Qt::UserRole, r->name);
+    item->setToolTip(RuleName, r->description.isEmpty() ? r->name : r->name + QLatin1Char('\n') + r->description);
     for (const int column : {Matches, Gain}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
     if (isKnown && r->matches.empty())
-      for (const int column : {Name, Matches}) item->setForeground(column, toQt(themePalette().faint()));
+      for (const int column : {RuleName, Matches}) item->setForeground(column, toQt(themePalette().faint()));
     if (r->name == document_.currentRule()) setCurrentItem(item);
   }
   setColumnHidden(Gain, !anyGain);

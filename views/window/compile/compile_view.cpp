@@ -13,7 +13,9 @@ namespace graft {
 namespace {
 
 /// What the container of each kernel says: its operators, bytes, time and how near that is to the roofline.
-ViewOptions kernelOptions(const CompilePlan& plan) {
+/// What differs from another plan has a line of its own.
+ViewOptions kernelOptions(const CompilePlan& plan, const PlanDifference* difference = nullptr,
+                          const ContainerNames* before = nullptr) {
   ViewOptions options;
   options.depth = 0;
   options.foldRepeats = false;
@@ -22,13 +24,18 @@ ViewOptions kernelOptions(const CompilePlan& plan) {
     if (!k.isGenerated() || k.isInPlace) continue;
     // Where there is no room for all, the end is left out.
     QStringList facts;
+    const GroupDifference* other = !difference ? nullptr
+                                   : before    ? difference->ofBefore(k.name)
+                                               : difference->ofNow(k.name);
+    const QString told = other ? other->sign() + QLatin1Char(' ') + other->word() : QString();
     const double us = std::isnan(k.measured) ? k.predicted : k.measured;
     if (!std::isnan(us)) facts << micros(us);
     if (const double share = plan.share(k); !std::isnan(share))
       facts << CompileView::tr("%1 of roofline").arg(shareText(share));
     facts << counted(k.inside.size(), CompileView::tr("node"), CompileView::tr("nodes")) << bytes(k.bytes());
-    options.words.emplace(containerOf(k),
-                          ModuleWords{k.label.toStdString(), facts.join(QStringLiteral(" · ")).toStdString(), ""});
+    options.words.emplace(
+        before ? before->value(k.name) : containerOf(k),
+        ModuleWords{k.label.toStdString(), facts.join(QStringLiteral(" · ")).toStdString(), told.toStdString()});
   }
   return options;
 }
@@ -54,6 +61,9 @@ CompileView::CompileView(MainWindow& window)
     regroup();
   });
   connect(&document_, &Document::opened, this, [this] { setByKernels(false); });
+  connect(&window_.comparison(), &Comparison::comparingChanged, this, [this](bool on) {
+    if (!on) compilation_.setComparing(false);
+  });
   connect(&compilation_.captured(), &CapturedModel::changed, this, &CompileView::regroup);
   connect(&compilation_, &Compilation::saved, this,
           [this](const QString& path) { Q_EMIT document_.message(tr("Written: %1").arg(path)); });
@@ -75,7 +85,7 @@ void CompileView::setShown(bool on) {
 }
 
 void CompileView::setByKernels(bool on) {
-  comparesPlans_ = comparesPlans_ && on;
+  if (!on) compilation_.setComparing(false);
   comparesCaptured_ = comparesCaptured_ && on;
   drawsCaptured_ = false;
   byKernels_ = on;
@@ -94,15 +104,9 @@ void CompileView::regroup() {
     const CompilePlan& plan = compilation_.plan();
     grouping.of = document_.graph();
     grouping.drawn = graphByKernels(*document_.graph(), plan);
-    grouping.options = kernelOptions(plan);
+    grouping.options = kernelOptions(plan, compilation_.difference());
     grouping.title = tr("kernels");
-    if (const auto before = compilation_.planBefore(); comparesPlans_ && before) {
-      grouping.before = graphByKernels(*document_.graph(), *before);
-      const ViewOptions words = kernelOptions(*before);
-      grouping.options.words.insert(words.words.begin(), words.words.end());
-      grouping.title = tr("the plan now");
-      grouping.beforeTitle = tr("the plan before: %1").arg(compilation_.undoLabel());
-    }
+    if (compilation_.difference()) groupBefore(grouping);
     if (const GraphRef captured = compilation_.captured().graph(); comparesCaptured_ && captured) {
       grouping.before = captured;
       grouping.beforeTitle = tr("captured");
@@ -121,9 +125,28 @@ void CompileView::regroup() {
   ribbon_->setDrawn(!comparison.isGrouped() ? std::nullopt : std::optional(captured ? Stage::Captured : Stage::Groups));
 }
 
+/// The plan before, and what differs.
+void CompileView::groupBefore(Comparison::Grouping& grouping) {
+  const PlanDifference& difference = *compilation_.difference();
+  const CompilePlan& before = *compilation_.planBefore();
+  const ContainerNames names = containersBeside(difference, before);
+  grouping.before = graphByKernels(*document_.graph(), before, names);
+  const ViewOptions words = kernelOptions(before, &difference, &names);
+  grouping.options.words.insert(words.words.begin(), words.words.end());
+  grouping.title = tr("the plan now: %1").arg(difference.text());
+  grouping.beforeTitle = tr("the plan before “%1”").arg(compilation_.undoLabel());
+  addPlanDifference(grouping.changes, difference, names);
+  for (const GroupDifference& g : difference.groups) {
+    const KernelInfo* k = g.now.isEmpty() ? before.find(g.before) : compilation_.plan().find(g.now);
+    grouping.places.push_back({g.place(), tr("%1: %2").arg(k->label, g.word())});
+    if (!g.before.isEmpty() && !g.now.isEmpty())
+      grouping.together.emplace_back(names.value(g.before), containerOf(g.now));
+  }
+}
+
 void CompileView::showStage(const Stage& stage) {
   if (window_.comparison().isComparing()) window_.setCompare(false);
-  comparesPlans_ = false;
+  compilation_.setComparing(false);
   switch (stage.kind) {
     case Stage::Captured:
       if (!compilation_.captured().graph()) return tellNotCaptured();
@@ -147,7 +170,7 @@ void CompileView::showStage(const Stage& stage) {
 /// Stages of the plan are drawn by kernels, those of the history as they are.
 void CompileView::compareStages(const Stage& from, const Stage& to) {
   const bool isPlanned = to.kind >= Stage::Groups;
-  comparesPlans_ = false;
+  compilation_.setComparing(false);
   if (to.kind <= Stage::Rules) document_.showStep(to.step);
   comparesCaptured_ = isPlanned && from.kind == Stage::Captured;
   setByKernels(isPlanned);
@@ -172,7 +195,7 @@ void CompileView::comparePlans() {
   if (!compilation_.planBefore())
     return Q_EMIT document_.failed(tr("There is no other plan to compare with"),
                                    tr("fuse, keep apart or move something first"));
-  comparesPlans_ = true;
+  compilation_.setComparing(true);
   setByKernels(true);
   window_.comparison().compareFrom(0);
 }

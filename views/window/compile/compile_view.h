@@ -6,6 +6,7 @@
 #include <QPoint>
 #include <QStringList>
 
+#include "views/window/comparison.h"
 #include "views/window/compile/stage_ribbon.h"
 
 class QToolBar;
@@ -41,6 +42,7 @@ class CompileView : public QObject {
   const FusionPair* pairOf(int edge) const;
   void showEdgeMenu(const QPoint& at, int edge);
   void regroup();
+  void groupBefore(Comparison::Grouping& grouping);
   void tellNotCaptured();
   QStringList selectedNodes() const;
 
@@ -49,7 +51,7 @@ class CompileView : public QObject {
   Compilation& compilation_;
   QToolBar* bar_;
   StageRibbon* ribbon_;
-  bool byKernels_ = false, comparesPlans_ = false;
+  bool byKernels_ = false;
   bool drawsCaptured_ = false, comparesCaptured_ = false;
 };
 
