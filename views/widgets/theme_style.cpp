@@ -27,7 +27,7 @@ namespace {
 
 constexpr double radius = 5;
 constexpr QMargins buttonPadding(13, 6, 13, 6), toolPadding(8, 5, 8, 5), fieldPadding(8, 5, 8, 5),
-    headPadding(9, 6, 9, 7), itemPadding(2, 3, 2, 3), titlePadding(12, 7, 12, 5);
+    headPadding(5, 6, 5, 7), itemPadding(2, 3, 2, 3), titlePadding(12, 7, 12, 5);
 constexpr int arrowRoom = 17, dropDown = 20, check = 15, tabSide = 12, tabAbove = 6, tabBelow = 8;
 
 QSize around(const QSize& size, const QMargins& m) { return size + QSize(m.left() + m.right(), m.top() + m.bottom()); }
@@ -91,6 +91,13 @@ bool isFramedByFocus(const QWidget* w) {
 bool isPartOfSpinBox(const QWidget* w) { return w && qobject_cast<const QAbstractSpinBox*>(w->parentWidget()); }
 bool hasMenu(const QStyleOptionToolButton& o) { return o.features & QStyleOptionToolButton::HasMenu; }
 bool isPaddedItem(const QWidget* w) { return w && (w->inherits("QTreeView") || w->inherits("QListView")); }
+
+/// A heading begins and ends where the words of its cells do.
+QMargins headMargins(const QWidget* head) {
+  QMargins m = headPadding;
+  if (head && !isPaddedItem(head->parentWidget())) m -= QMargins(itemPadding.left(), 0, itemPadding.right(), 0);
+  return m;
+}
 
 QMargins toolMargins(const QStyleOption* option) {
   QMargins m = toolPadding;
@@ -244,7 +251,7 @@ QRect ThemeStyle::subElementRect(SubElement element, const QStyleOption* option,
       if (isPartOfSpinBox(widget)) break;
       return r.marginsRemoved(fieldPadding);
     case SE_HeaderLabel:
-      return r.marginsRemoved(headPadding);
+      return r.marginsRemoved(headMargins(widget));
     case SE_HeaderArrow:
       return {};
     case SE_ItemViewItemText:

@@ -1,6 +1,11 @@
-// Which way drawings run, what of them is folded, and that the window remembers both.
+// Which way drawings run, what of them is folded, that the window remembers both; and that headings stand above cells.
+#include <QHeaderView>
+#include <QTableWidget>
+#include <QTreeWidget>
+
 #include "tests/views/support/window_fixture.h"
 #include "views/canvas/hover_card.h"
+#include "views/widgets/theme.h"
 #include "views/window/comparison.h"
 
 using namespace graft;
@@ -9,6 +14,33 @@ namespace {
 
 class DrawingStyleTest : public test::WindowFixture {
   Q_OBJECT
+
+  /// Of the pixels of a widget that are not its background, the first and the last column.
+  static std::pair<int, int> inkOf(QWidget& widget, const QRect& where) {
+    const QImage image = widget.grab(where).toImage();
+    const QRgb back = image.pixel(image.width() / 2, image.height() / 2);
+    int first = image.width(), last = -1;
+    for (int x = 0; x < image.width(); ++x)
+      for (int y = 2; y < image.height() - 2; ++y)  // without the line below
+        if (image.pixel(x, y) != back) first = std::min(first, x), last = x;
+    return {where.left() + first, where.left() + last};
+  }
+
+  /// Where the first column's words begin and the second one's end is the same in the heading and in the cells.
+  static void compare(QAbstractItemView& view, QHeaderView& head) {
+    view.setFocusPolicy(Qt::NoFocus);
+    view.resize(400, 120);
+    view.show();
+    const auto heading = [&](int column) {
+      return inkOf(*head.viewport(),
+                   {head.sectionViewportPosition(column), 0, head.sectionSize(column), head.viewport()->height()});
+    };
+    const auto cell = [&](int column) {
+      return inkOf(*view.viewport(), view.visualRect(view.model()->index(0, column)));
+    };
+    QCOMPARE(heading(0).first, cell(0).first);
+    QCOMPARE(heading(1).second, cell(1).second);
+  }
 
  private Q_SLOTS:
   void initTestCase() { prepare(); }
@@ -55,6 +87,27 @@ class DrawingStyleTest : public test::WindowFixture {
     QVERIFY(window_->canvas()->card()->isVisible());
     window_->action(QStringLiteral("card"))->trigger();
     QVERIFY(!window_->canvas()->card()->isVisible());
+  }
+
+  void headingsStandAboveTheirCells() {
+    applyTheme(Theme::Light);
+    const QString text = QStringLiteral("H");
+    const Qt::Alignment right = Qt::AlignRight | Qt::AlignVCenter;
+    QTreeWidget tree;
+    tree.setRootIsDecorated(false);
+    tree.setHeaderLabels({text, text, QString()});
+    auto* row = new QTreeWidgetItem(&tree, {text, text});
+    row->setTextAlignment(1, right);
+    tree.headerItem()->setTextAlignment(1, right);
+    compare(tree, *tree.header());
+    QTableWidget table(1, 2);
+    table.setShowGrid(false);  // as those of the window
+    table.setHorizontalHeaderLabels({text, text});
+    table.horizontalHeader()->setDefaultAlignment(Qt::AlignLeft | Qt::AlignVCenter);
+    for (const int column : {0, 1}) table.setItem(0, column, new QTableWidgetItem(text));
+    table.item(0, 1)->setTextAlignment(right);
+    table.horizontalHeaderItem(1)->setTextAlignment(right);
+    compare(table, *table.horizontalHeader());
   }
 };
 
