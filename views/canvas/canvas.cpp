@@ -265,7 +265,8 @@ QRectF Canvas::visibleSceneRect() const { return {origin_, QSizeF(size()) / scal
 void Canvas::fit() {
   if (!scene_ || width() < 20) return;
   const QRectF b = scene_->bounds();
-  const double whole = std::min((width() - 16) / b.width(), (height() - 16) / b.height());
+  const double head = titleRoom();
+  const double whole = std::min((width() - 16) / b.width(), (height() - 16 - head) / b.height());
   // A long network is shown from its beginning at a legible size rather than as a thread.
   // A canvas that fits itself keeps its names legible; a drawing that is larger is dragged.
   scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
@@ -276,7 +277,8 @@ void Canvas::fit() {
   const double edge = 8 / scale_;
   const bool isWhole = whole >= scale_ - 1e-9;
   QPointF at = b.center() - QPointF(seen.width(), seen.height()) / 2;
-  if (!isWhole) (isDown ? at.ry() : at.rx()) = (isDown ? b.top() : b.left()) - edge;
+  at.ry() -= head / 2 / scale_;
+  if (!isWhole) (isDown ? at.ry() : at.rx()) = (isDown ? b.top() - head / scale_ : b.left()) - edge;
   // Where not all of it is in view across its way, its first input or operator is.
   if (!fitted_ && !scene_->view.roots.empty()) {
     const QPointF first = scene_->rect(scene_->view.roots.front()).center();
@@ -519,13 +521,14 @@ CanvasFrame Canvas::frame() const {
 double Canvas::wholeScale() const {
   if (!scene_) return 1;
   const QRectF b = scene_->bounds();
-  return std::clamp(std::min((width() - 16) / b.width(), (height() - 16) / b.height()), smallestScale, 1.25);
+  return std::clamp(std::min((width() - 16) / b.width(), (height() - 16 - titleRoom()) / b.height()), smallestScale,
+                    1.25);
 }
 
 void Canvas::centre(double scale) {
   if (!scene_) return;
   const QPointF middle = scene_->bounds().center();
-  setView(middle - QPointF(width(), height()) / scale / 2, scale);
+  setView(middle - QPointF(width(), height() + titleRoom()) / scale / 2, scale);
 }
 
 void Canvas::resizeEvent(QResizeEvent* e) {

@@ -40,6 +40,8 @@ class Canvas : public QWidget {
   void setLit(const QStringList& nodes);
   void setTitle(const QString& title) { title_ = title, update(); }
   QString title() const { return title_; }
+  /// What the title takes of the height: drawings that are fitted begin below it.
+  double titleRoom() const { return title_.isEmpty() ? 0 : CanvasFrame::titleHeight; }
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
   /// What is said of an edge, by the number that it has in the scene; "" for nothing.
   void setEdgeTips(std::function<QString(int)> tip) { edgeTip_ = std::move(tip); }

@@ -42,6 +42,9 @@ struct FrameLook {
 
 class CanvasFrame {
  public:
+  /// From the upper edge to below the title, in pixels.
+  static constexpr double titleHeight = 38;
+
   CanvasFrame(const FrameLook& look, QSizeF size, QPointF origin, double scale);
   void paint(QPainter& painter) const;
   const std::vector<EdgeMark>& marks() const { return marks_; }

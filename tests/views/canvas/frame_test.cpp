@@ -233,6 +233,11 @@ class FrameTest : public test::WindowFixture {
     for (Canvas* c : {window_->canvas(), window_->beforeCanvas()})
       QVERIFY(c->visibleSceneRect().contains(c->scene()->bounds()));
     QCOMPARE(window_->canvas()->scale(), window_->beforeCanvas()->scale());
+    // Their titles cover none of their boxes.
+    for (Canvas* c : {window_->canvas(), window_->beforeCanvas()}) {
+      QVERIFY(!c->title().isEmpty());
+      QVERIFY(c->toWidget(c->scene()->bounds().topLeft()).y() >= CanvasFrame::titleHeight);
+    }
     // Under heat colours − and + stay.
     document().run({});
     QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning() && !document().lastRun().isEmpty(), 20000);

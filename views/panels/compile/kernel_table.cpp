@@ -220,7 +220,7 @@ void KernelTable::refresh() {
   // No columns of dashes: what nobody has measured, tried or compiled.
   for (int column = Measured; column <= Spills; ++column)
     setColumnHidden(column, !rows.isEmpty() && std::all_of(rows.begin(), rows.end(), [&](QTreeWidgetItem* row) {
-                      return row->text(column) == QStringLiteral("–");
+                      return kernelOf(*row).isEmpty() || row->text(column) == QStringLiteral("–");
                     }));
   setColumnHidden(Difference, !difference || difference->groups.empty());
   setColumnHidden(Schedule, std::all_of(rows.begin(), rows.end(),
