@@ -54,15 +54,18 @@ void ScenePainter::container(size_t i) {
   const Color base = pal_.container(scene_.depth[i]);
   const Color border =
       box.kind == BoxKind::Control ? pal_.hue(BoxKind::Control) : mix(pal_.background, pal_.hue(BoxKind::Module), 0.45);
+  // Of a corner that is less than a pixel nobody sees the curve, which takes most of the time.
+  const bool isRound = p_.testRenderHint(QPainter::Antialiasing) || 8 * look_.scale > 1;
+  const auto frame = [&](const QRectF& at) { isRound ? p_.drawRoundedRect(at, 8, 8) : p_.drawRect(at); };
   p_.setPen(pen(toQt(border), 1));
   p_.setBrush(toQt(base));
-  for (int k = box.repeat > 1 ? 2 : 0; k >= 1; --k) p_.drawRoundedRect(r.translated(4 * k, 4 * k), 8, 8);
+  for (int k = box.repeat > 1 ? 2 : 0; k >= 1; --k) frame(r.translated(4 * k, 4 * k));
   const Change change = look_.boxes.change[i];
   if (change != Change::None)
     p_.setPen(pen(toQt(pal_.change(change)), 2, change == Change::Removed ? Qt::DashLine : Qt::SolidLine));
   if (look_.selected[i]) p_.setPen(pen(toQt(pal_.accent), 2.4));
   if (look_.lit[i]) p_.setPen(pen(toQt(pal_.accent), 2));
-  p_.drawRoundedRect(r, 8, 8);
+  frame(r);
   changeMark(change, r);
 }
 
@@ -90,8 +93,14 @@ void ScenePainter::edges(bool smooth) {
   for (const size_t e : near) {
     const VisibleEdge& edge = scene_.view.edges[e];
     if (look_.selected[static_cast<size_t>(edge.to)] || look_.selected[static_cast<size_t>(edge.from)]) continue;
-    smooth ? drawEdge(e, normal) : polyline(e, tiny);
+    if (smooth)
+      drawEdge(e, normal);
+    else if (tiny && isTiny(e))
+      lines_.append(straight(e));
+    else
+      polyline(e);
   }
+  if (!lines_.isEmpty()) p_.drawLines(lines_);
   if (smooth) {
     p_.setPen(Qt::NoPen);
     p_.setBrush(normal);
@@ -115,14 +124,23 @@ void ScenePainter::drawEdge(size_t e, const QColor& color) {
   p_.drawPath(scene_.paths[e]);
 }
 
-void ScenePainter::polyline(size_t e, bool tiny) {
+/// An edge of few pixels is straight in effect; a longer one would cross what it passes.
+bool ScenePainter::isTiny(size_t e) const {
+  constexpr double fewPixels = 40;
+  const QRectF& r = scene_.pathBounds[e];
+  return (r.width() + r.height()) * look_.scale < fewPixels && scene_.layout.edges[e].points.size() >= 4;
+}
+
+QLineF ScenePainter::straight(size_t e) const {
+  const auto& q = scene_.layout.edges[e].points;
+  const size_t from = scene_.pathFrom[e];
+  return {q[from].x, q[from].y, q.back().x, q.back().y};
+}
+
+void ScenePainter::polyline(size_t e) {
   const auto& q = scene_.layout.edges[e].points;
   if (q.size() < 4) return;
-  constexpr double fewPixels = 40;  // an edge of so many is straight in effect; a longer one would cross what it passes
   const size_t from = scene_.pathFrom[e];
-  const QSizeF size = scene_.pathBounds[e].size() * look_.scale;
-  if (tiny && size.width() + size.height() < fewPixels)
-    return p_.drawLine(QPointF(q[from].x, q[from].y), QPointF(q.back().x, q.back().y));
   QPolygonF line;
   for (size_t i = from; i < q.size(); i += 3) line << QPointF(q[i].x, q[i].y);
   p_.drawPolyline(line);
@@ -181,19 +199,29 @@ ScenePainter::Shade ScenePainter::shadeOf(size_t i) const {
   return s;
 }
 
+/// That of a kind is mixed once.
+QColor ScenePainter::blockColor(size_t i) {
+  const BoxKind kind = scene_.view.boxes[i].kind;
+  if (look_.boxes.anyHeat || look_.boxes.pattern[i] >= 0 || look_.boxes.change[i] != Change::None)
+    return toQt(shadeOf(i).fill);
+  QColor& color = blocks_[static_cast<size_t>(kind)];
+  if (!color.isValid()) color = toQt(shadeOf(i).fill);
+  return color;
+}
+
 void ScenePainter::box(size_t i, bool hasUsualText) {
   const Box& box = scene_.view.boxes[i];
   const QRectF r = toQt(scene_.layout.boxes[i]);
   const bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
   const Change change = look_.boxes.change[i];
-  const Shade shade = shadeOf(i);
   // Of thousands of blocks of colour, pens and brushes would take most of the time.
   constexpr double seen = 1;  // pixel: what is thinner might be left out
   if (look_.scale < 0.22 && block(M::titleSize) && !look_.selected[i] && r.height() * look_.scale >= seen) {
-    p_.fillRect(r, toQt(shade.fill));
+    p_.fillRect(r, blockColor(i));
     if (look_.scale > 0.15) changeMark(change, r);
     return;
   }
+  const Shade shade = shadeOf(i);
   QPen outline = pen(toQt(shade.border), shade.width, shade.style);
   if (look_.selected[i])
     outline = pen(toQt(pal_.accent), 2.6);

@@ -74,11 +74,11 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   constexpr double gap = 5;
   const double padding = SmallMetrics::padding(r.width());
   const Box& box = scene_.view.boxes[i];
-  const Shade shade = shadeOf(i);
-  const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
-  const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
   const bool isModule = box.kind == BoxKind::Module;
   const int matches = isModule && look_.boxes.change[i] == Change::None ? look_.boxes.matches[i] : 0;
+  if (matches == 0 && r.height() < SmallMetrics::lowest) return;
+  const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
+  const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
   const double left = r.left() + padding;
   double right = r.left() + std::min(r.width() - padding, look_.places.wordsEnd(static_cast<int>(i), r.width()));
   if (matches > 0) {
@@ -91,6 +91,7 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const bool two = hasTwoLines(!detail.isEmpty(), r.height(), look_.scale);
   const QString first = title.fitted(toQt(box.title), right - left);
   if (first.isEmpty()) return;
+  const Shade shade = shadeOf(i);
   const double used = title.width(first);
   const double y = middleOfFirstLine(!detail.isEmpty(), r, look_.scale);
   // The beginning of a name says less than nothing where many begin alike.
@@ -200,9 +201,11 @@ void ScenePainter::writeBox(size_t i, const Box& box, const QRectF& r, bool isIo
   const double room = r.width() - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (isModule ? 16 : 0);
   const QString title = titleWidth.elidedText(toQt(box.title), Qt::ElideRight, room);
   const double used = titleWidth.horizontalAdvance(title);
-  QString name = box.name == box.title || room - used < 28
-                     ? QString()
-                     : nameWidth.elidedText(toQt(box.name), Qt::ElideMiddle, room - used - 8);
+  const bool isOfWords = isModule && scene_.options.words.contains(box.key);  // not of a name, whose end tells most
+  QString name =
+      box.name == box.title || room - used < 28
+          ? QString()
+          : nameWidth.elidedText(toQt(box.name), isOfWords ? Qt::ElideRight : Qt::ElideMiddle, room - used - 8);
   const double total = used + (name.isEmpty() ? 0 : 8 + nameWidth.horizontalAdvance(name));
   const double middle = r.center().x() - (box.repeat > 1 ? 17 : 0);  // of what the count leaves
   double x = isIo ? std::max(r.x() + M::padding, middle - total / 2) : r.x() + M::padding;

@@ -300,11 +300,11 @@ double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
 }
 
 bool hasWords(const Scene& scene, int box, double scale) {
-  const SmallText& words = SmallText::ofSize(SmallText::pixelsAt(M::titleSize, scale), QFont::Medium);
   const QSizeF size = scene.rect(box).size() * scale;
   if (size.height() < SmallMetrics::lowest) return false;
+  const SmallText& words = SmallText::ofSize(SmallText::pixelsAt(M::titleSize, scale), QFont::Medium);
   const double room = size.width() - 2 * SmallMetrics::padding(size.width());
-  return !words.fitted(toQt(scene.view.boxes[static_cast<size_t>(box)].title), room).isEmpty();
+  return words.fitsSome(scene.view.boxes[static_cast<size_t>(box)].title, room);
 }
 
 LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {
@@ -331,10 +331,11 @@ void LabelPlaces::shiftEdgeLabels(const Scene& scene) {
         if (std::abs(line) < pixels + 1) shifts_[*label] = {0, line > 0 ? pixels + 1 - line : -pixels - 1 - line};
         continue;
       }
-      const double free = before.x() + words.width(toQt(all[label[-1]].text)) + gap;
+      const double free = before.x() + words.width(std::string_view(all[label[-1]].text)) + gap;
       if (own.x() < free) shifts_[*label] = {free - own.x(), 0};
     }
   };
+  shifts_.assign(all.size(), {});
   std::vector<std::pair<int, size_t>> bySource(all.size());
   for (size_t i = 0; i < all.size(); ++i) bySource[i] = {scene.view.edges[static_cast<size_t>(all[i].edge)].from, i};
   std::sort(bySource.begin(), bySource.end());
@@ -351,19 +352,20 @@ QRectF LabelPlaces::edgeLabelPlace(const Scene& scene, size_t label) const {
   const EdgeLabel& l = scene.layout.labels[label];
   const int pixels = SmallText::pixelsAt(M::labelSize, scale_);
   const QPointF at = QPointF(l.at.x, l.at.y) * scale_ + labelShift(label);
-  const double width = SmallText::ofSize(pixels, QFont::Normal).width(toQt(l.text));
+  const double width = SmallText::ofSize(pixels, QFont::Normal).width(std::string_view(l.text));
   return {at.x(), at.y() - 0.8 * pixels, width, static_cast<double>(pixels)};
 }
 
 void LabelPlaces::hideCoveredLabels(const Scene& scene) {
   Taken taken;
+  covered_.assign(scene.layout.labels.size(), 0);
   for (size_t i = 0; i < scene.layout.labels.size(); ++i) {
     const QRectF r = edgeLabelPlace(scene, i);
     const Rect place{r.x(), r.y(), r.width(), r.height()};
     if (taken.isFree(place))
       taken.add(place);
     else
-      covered_.insert(i);
+      covered_[i] = 1;
   }
 }
 

@@ -10,7 +10,6 @@
 #include <QRectF>
 #include <QString>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "views/canvas/canvas_scene.h"
@@ -48,14 +47,11 @@ class LabelPlaces {
   }
   /// How far the label of an edge, by its number in the layout, makes room for the one before it, in pixels: words that
   /// keep their size as the drawing shrinks would run into each other.
-  QPointF labelShift(size_t label) const {
-    const auto it = shifts_.find(label);
-    return it == shifts_.end() ? QPointF() : it->second;
-  }
+  QPointF labelShift(size_t label) const { return label < shifts_.size() ? shifts_[label] : QPointF(); }
   /// Where that label stands, in pixels from the scene's origin.
   QRectF edgeLabelPlace(const Scene& scene, size_t label) const;
   /// False for the label of an edge that would stand on the one of another box; zooming in shows it.
-  bool showsEdgeLabel(size_t label) const { return !covered_.contains(label); }
+  bool showsEdgeLabel(size_t label) const { return label >= covered_.size() || covered_[label] == 0; }
 
  private:
   void shiftEdgeLabels(const Scene& scene);
@@ -64,8 +60,9 @@ class LabelPlaces {
   double scale_ = 0;
   std::vector<PlacedLabel> labels_;
   std::unordered_map<int, double> wordsEnd_;
-  std::unordered_map<size_t, QPointF> shifts_;
-  std::unordered_set<size_t> covered_;
+  // By label of the layout, where labels of edges show
+  std::vector<QPointF> shifts_;
+  std::vector<char> covered_;
 };
 
 }  // namespace graft

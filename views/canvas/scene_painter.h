@@ -4,6 +4,7 @@
 
 #include <QPainter>
 #include <algorithm>
+#include <array>
 
 #include "views/canvas/canvas_paint.h"
 #include "views/canvas/small_text.h"
@@ -54,9 +55,12 @@ class ScenePainter {
   void container(size_t i);
   void edges(bool smooth);
   void drawEdge(size_t edge, const QColor& color);
-  void polyline(size_t e, bool tiny);
+  bool isTiny(size_t e) const;
+  QLineF straight(size_t e) const;
+  void polyline(size_t e);
   void arrow(size_t e);
   Shade shadeOf(size_t i) const;
+  QColor blockColor(size_t i);
   void box(size_t i, bool hasUsualText);
   /// −, + or ~ at a size that can be read where names cannot: colour alone does not tell everybody.
   void changeMark(Change change, const QRectF& r);
@@ -86,6 +90,8 @@ class ScenePainter {
   const CanvasLook& look_;
   const Palette& pal_;
   const QRectF area_;
+  QList<QLineF> lines_;                        ///< edges that are drawn at once
+  std::array<QColor, boxKindCount> blocks_{};  ///< by kind, as far as it was asked for
 };
 
 }  // namespace graft

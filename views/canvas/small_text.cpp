@@ -31,6 +31,38 @@ double SmallText::width(QStringView text) const {
   return sum;
 }
 
+namespace {
+
+bool isLatin(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 128; });
+}
+
+}  // namespace
+
+double SmallText::width(std::string_view utf8) const {
+  double sum = 0;
+  for (size_t i = 0; i < utf8.size(); ++i) {
+    size_t c = static_cast<unsigned char>(utf8[i]);
+    constexpr size_t ascii = 0x80, firstLatin = 0xC2, lastLatin = 0xC3, six = 0x3F;
+    if ((c == firstLatin || c == lastLatin) && i + 1 < utf8.size())  // two bytes, as of ×
+      c = (c & 3) << 6 | (static_cast<unsigned char>(utf8[++i]) & six);
+    else if (c >= ascii)
+      return width(QString::fromUtf8(utf8.data(), static_cast<qsizetype>(utf8.size())));
+    sum += latin_[c];
+  }
+  return sum;
+}
+
+bool SmallText::fitsSome(std::string_view text, double room) const {
+  const std::string_view few = text.substr(0, fewestLetters);
+  if (!isLatin(few))
+    return !fitted(QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())), room).isEmpty();
+  double used = 0;
+  for (const char c : few)
+    if (used += latin_[static_cast<unsigned char>(c)]; used > room) return false;
+  return !text.empty();
+}
+
 QString SmallText::fitted(const QString& text, double room) const {
   double used = 0;
   qsizetype fits = 0, beforeEllipsis = 0;

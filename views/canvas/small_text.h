@@ -34,6 +34,9 @@ class SmallText {
   /// The text where it fits, else its beginning with "…", else its first letters; empty where that would be fewer than
   /// three.
   QString fitted(const QString& text, double room) const;
+  /// Whether `fitted` would leave any of a text in UTF-8.
+  bool fitsSome(std::string_view text, double room) const;
+  double width(std::string_view utf8) const;
   /// From a line's middle down to its baseline.
   double drop() const { return drop_; }
 

@@ -45,7 +45,7 @@ class WordsTest : public QObject {
     for (const Flow flow : {Flow::Down, Flow::Right})
       for (const bool folds : {true, false}) {
         const SceneRef scene = sceneOf(test::encoder(6), {.depth = -1, .foldRepeats = folds, .flow = flow});
-        for (const double scale : {0.06, 0.1, 0.17, 0.25, 0.4, 0.6, 0.8})
+        for (double scale = 0.05; scale < 1; scale *= 1.07)
           if (const QStringList wrong = coveredBy(*scene, scale); !wrong.isEmpty())
             QFAIL(qPrintable(QStringLiteral("%1: %2").arg(scale).arg(wrong.join(QStringLiteral(", ")))));
       }
@@ -170,6 +170,17 @@ class WordsTest : public QObject {
         for (size_t k = 0; k < i; ++k) QVERIFY2(!shown[i].intersects(shown[k]), qPrintable(QString::number(scale)));
       QVERIFY2(shown.size() >= all.size() * 0.9,
                qPrintable(QStringLiteral("%1 of %2").arg(shown.size()).arg(all.size())));
+    }
+  }
+
+  void widthsOfUtf8AreThoseOfTheirLetters() {
+    const SmallText& words = SmallText::ofSize(9, QFont::Normal);
+    for (const QString& text : {QStringLiteral("1×128×384 f32"), QStringLiteral("µs ±é ÿ"), QStringLiteral("→ 𝒳…"),
+                                QStringLiteral("ab"), QString()}) {
+      const std::string utf8 = text.toStdString();
+      QCOMPARE(words.width(std::string_view(utf8)), words.width(QStringView(text)));
+      for (const double room : {0.0, 8.0, 20.0, 200.0})
+        QCOMPARE(words.fitsSome(utf8, room), !words.fitted(text, room).isEmpty());
     }
   }
 

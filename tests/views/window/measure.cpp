@@ -1,6 +1,7 @@
 // measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]]: what docs/measurements/window.md says of the window,
 // measured with the given engine: start, memory, typing to matches, frames, a large graph; and how long each file LARGE
 // takes to open.
+// measure --frames [FOLDER]: panning and zooming alone; FOLDER gets a picture of each zoom.
 #include <unistd.h>
 
 #include <QApplication>
@@ -71,8 +72,40 @@ void report(const char* what, std::vector<double> ms, const char* clock) {
               clock);
 }
 
-void frames(const char* what, Canvas& canvas, double scale) {
+void panning(const char* what, Canvas& canvas, double scale) {
   report(what, test::panningFrames(canvas, scale, 60), "processor");
+}
+
+/// Panning and zooming of ten thousand boxes. `folder`: for pictures of each zoom, to compare one way to paint with
+/// another; empty: none.
+bool frames(const QString& folder) {
+  Canvas canvas;
+  if (!test::showTenThousandBoxes(canvas)) return false;
+  std::printf("a canvas of 1200 x 800 with %zu boxes\n", canvas.scene()->view.boxes.size());
+  const double whole = 800 / canvas.scene()->bounds().height();
+  panning("  panning, all of them in view", canvas, whole);
+  panning("  panning at 15 %", canvas, 0.15);
+  panning("  panning at 80 %", canvas, 0.8);
+  for (const double scale : {whole, 0.15, 0.3, 0.8}) {  // every frame is painted anew
+    std::vector<double> zooming;
+    for (int i = 0; i < 40; ++i) {
+      const double start = test::processorMs();
+      canvas.setView(canvas.scene()->bounds().topLeft(), i % 2 ? scale * 1.05 : scale);
+      canvas.repaint();
+      zooming.push_back(test::processorMs() - start);
+    }
+    const QString percent = QString::number(scale * 100, 'f', 1);
+    report(qPrintable(QStringLiteral("  zooming at %1 %").arg(percent)), zooming, "processor");
+    std::vector<double> places;
+    for (int i = 0; i < 20; ++i) {
+      const double start = test::processorMs();
+      const LabelPlaces labels(*canvas.scene(), scale);
+      places.push_back(test::processorMs() - start);
+    }
+    report("    of that, where labels stand", places, "processor");
+    if (!folder.isEmpty()) canvas.grab().save(QStringLiteral("%1/zoom_%2.png").arg(folder, percent));
+  }
+  return true;
 }
 
 /// From the file to the painted window, through the engine: import, transfer, decoding, layout, paint.
@@ -132,9 +165,15 @@ int main(int argc, char** argv) {
   QApplication::setOrganizationName(QStringLiteral("graft-measure"));
   QSettings().clear();
   const QStringList words = QApplication::arguments().mid(1);
+  if (words.value(0) == QLatin1String("--frames")) {
+    applyTheme(Theme::Light);
+    return frames(words.value(1)) ? 0 : 1;
+  }
   const qsizetype split = words.indexOf(QStringLiteral("--"));
   if (split < 1 || words.size() < split + 3)
-    return std::fprintf(stderr, "usage: measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]]\n"), 2;
+    return std::fprintf(stderr,
+                        "usage: measure ENGINE... -- MODEL RULES [INPUTS [LARGE...]], or measure --frames [FOLDER]\n"),
+           2;
   applyTheme(Theme::Light);
   MainWindow window(words.mid(0, split));
   window.show();
@@ -183,25 +222,7 @@ int main(int argc, char** argv) {
   window.canvas()->setDepth(-1);
   until([&] { return window.canvas()->scene() != nullptr; });
 
-  Canvas canvas;
-  if (!test::showTenThousandBoxes(canvas)) return 1;
-  std::printf("a canvas of 1200 x 800 with %zu boxes\n", canvas.scene()->view.boxes.size());
-  const double whole = 800 / canvas.scene()->bounds().height();
-  frames("  panning, all of them in view", canvas, whole);
-  frames("  panning at 15 %", canvas, 0.15);
-  frames("  panning at 80 %", canvas, 0.8);
-  for (const double scale : {whole, 0.15, 0.8}) {  // every frame is painted anew
-    std::vector<double> zooming;
-    for (int i = 0; i < 40; ++i) {
-      const double start = test::processorMs();
-      canvas.setView(canvas.scene()->bounds().topLeft(), i % 2 ? scale * 1.05 : scale);
-      canvas.repaint();
-      zooming.push_back(test::processorMs() - start);
-    }
-    char what[40];
-    std::snprintf(what, sizeof what, "  zooming at %.1f %%", scale * 100);
-    report(what, zooming, "processor");
-  }
+  if (!frames({})) return 1;
   largeGraph(window, 4000);
   for (const QString& large : words.mid(split + 4)) openLarge(window, QFileInfo(large).absoluteFilePath());
   return 0;
