@@ -43,9 +43,9 @@ Result<Recipe> firstSteps(const Recipe&, size_t count);
 /// Has each step `fuse` of the recipe follow that plan: the path of a fusion.json, or its text. Usage where the recipe
 /// has no such step; BadInput where it is no plan.
 Status steerFusion(Recipe&, const std::string& plan);
-/// Has the recipe's passes that tell a GPU from a CPU (`fuse`, `split_bias`) plan for the device that the model will
-/// run on, "cuda" or "cuda:1", also where it was traced elsewhere. A step that says `gpu=` itself stays as it is, as do
-/// all for "cpu".
+/// Has the recipe's passes that tell a GPU from a CPU (`fuse`, `split_bias`, `channels_last`) plan for the device that
+/// the model will run on, "cuda" or "cuda:1", also where it was traced elsewhere. A step that says `gpu=` itself stays
+/// as it is, as do all for "cpu".
 void planForDevice(Recipe&, const std::string& device);
 
 /// Usage: "rules.py has no rule Attn; did you mean Attention?"

@@ -92,7 +92,8 @@ std::shared_ptr<Group> Group::of(std::string_view program) {
     TORCH_CHECK(graph, "graft::generated: ", graph.error().format());
     Result<KernelChoice> choice = parseChoice(program);
     TORCH_CHECK(choice, "graft::generated: ", choice.error().format());
-    std::shared_ptr<Group> made(new Group(std::make_unique<Graph>(std::move(*graph)), std::move(*choice)));
+    std::shared_ptr<Group> made(
+        new Group(std::make_unique<Graph>(std::move(*graph)), std::move(*choice), allowsAnyLayout(program)));
     found = groups->emplace(program, std::move(made)).first;
   }
   if (recent.size() >= 4096) recent.clear();

@@ -44,8 +44,12 @@ class Group {
   std::vector<at::Tensor> runAten(at::TensorList inputs, at::IntArrayRef sizes) const { return aten_(inputs, sizes); }
 
  private:
-  Group(std::unique_ptr<Graph> graph, KernelChoice choice)
-      : graph_(std::move(graph)), choice_(std::move(choice)), aten_(*graph_), hasProduct_(holdsProduct(*graph_)) {}
+  Group(std::unique_ptr<Graph> graph, KernelChoice choice, bool isAnyLayout)
+      : graph_(std::move(graph)),
+        choice_(std::move(choice)),
+        aten_(*graph_),
+        hasProduct_(holdsProduct(*graph_)),
+        isAnyLayout_(isAnyLayout) {}
   std::vector<at::Tensor> runFirst(at::TensorList inputs, at::IntArrayRef sizes, const std::string& key);
   std::vector<at::Tensor> runOnCuda(at::TensorList inputs, at::IntArrayRef sizes);  // cuda_group.cpp
   bool isElementwise();
@@ -71,6 +75,7 @@ class Group {
   AtenRun aten_;
   /// Kernels with a matrix product are a GPU's. Elsewhere ATen's operators run, whose products are a library's.
   bool hasProduct_ = false;
+  bool isAnyLayout_ = false;  ///< images may lie with channels last
   std::once_flag elementwiseAsked_;
   bool isElementwise_ = false;
 

@@ -14,6 +14,7 @@
 #include "core/compile/fusion/group_text.h"
 #include "core/text/node_names.h"
 #include "matcher/passes/pass.h"
+#include "matcher/rewrite/view_relaxation.h"
 
 namespace graft {
 namespace {
@@ -61,7 +62,9 @@ Result<FusionOptions> optionsOf(const Step& step) {
 /// Puts one group in place.
 class GroupEdit {
  public:
-  GroupEdit(GraphEditor& editor, FusionGroup group) : editor_(editor), g_(editor.graph()), group_(std::move(group)) {
+  /// `views`: where results may lie with channels last, what turns views below them into reshapes; else null.
+  GroupEdit(GraphEditor& editor, FusionGroup group, ViewRelaxation* views)
+      : editor_(editor), g_(editor.graph()), group_(std::move(group)), views_(views) {
     for (const NodeId n : group_.nodes)
       if (!last_ || g_.isBefore(last_, n)) last_ = n;
   }
@@ -104,6 +107,7 @@ class GroupEdit {
     for (const auto& [old, now] : outputs) {
       editor_.replaceValue(old, now);
       replaced.emplace(old, now);
+      if (isAnyLayout()) views_->below(old, now);
     }
     for (auto n = order_.rbegin(); n != order_.rend(); ++n)
       if (isUnused(*n)) editor_.erase(*n);
@@ -121,9 +125,10 @@ class GroupEdit {
       editor_.record().inputs.emplace_back(g_.value(v).name, g_.value(v).name);
     }
     NodeBuilder b(editor_, last_);
-    const Argument list = b.call(kGeneratedOperator, {Argument::list(std::move(tensors)),
-                                                      Argument(groupText(groupGraph(g_, group_), group_.choice)),
-                                                      Argument::list(std::move(sizes))});
+    const Argument list =
+        b.call(kGeneratedOperator, {Argument::list(std::move(tensors)),
+                                    Argument(groupText(groupGraph(g_, group_), group_.choice, isAnyLayout())),
+                                    Argument::list(std::move(sizes))});
     for (size_t i = 0; i < group_.outputs.size() && !b.error(); ++i) {
       const Argument item = b.call("prim.getitem", {list, Argument(static_cast<int64_t>(i))});
       if (b.error()) break;
@@ -163,6 +168,12 @@ class GroupEdit {
     return false;
   }
 
+  bool isAnyLayout() const {
+    const auto isImage = [&](ValueId v) { return mayBeImage(g_.value(v).type); };
+    return views_ && std::any_of(group_.inputs.begin(), group_.inputs.end(), isImage) &&
+           std::any_of(group_.outputs.begin(), group_.outputs.end(), isImage);
+  }
+
   bool isUnused(NodeId n) const {
     const std::vector<ValueId>& outputs = g_.node(n).outputs;
     return std::all_of(outputs.begin(), outputs.end(), [&](ValueId v) { return g_.isUnused(v); });
@@ -171,6 +182,7 @@ class GroupEdit {
   GraphEditor& editor_;
   const Graph& g_;
   FusionGroup group_;
+  ViewRelaxation* views_;
   std::vector<NodeId> order_;
   NodeId last_;
 };
@@ -178,7 +190,8 @@ class GroupEdit {
 Status fuse(GraphEditor& editor, const Step& step) {
   auto options = optionsOf(step);
   if (!options) return options.error();
-  if (isForGpu(editor.graph(), step)) planForGpu(*options);
+  const bool onGpu = isForGpu(editor.graph(), step);
+  if (onGpu) planForGpu(*options);
   for (const auto& [key, list] : {std::pair{"only", &options->only}, std::pair{"apart", &options->apart}})
     for (const std::string& nothing : namesOfNothing(editor.graph(), *list))
       editor.noteRefused(std::string(key) + ": no node, operator or module of the model is called " + nothing);
@@ -190,11 +203,12 @@ Status fuse(GraphEditor& editor, const Step& step) {
     if (!places.empty()) editor.check()->prepare(editor.graph(), places);
   }
   GroupEdit::Replaced replaced;
+  ViewRelaxation views(editor);
   for (FusionGroup& group : plan.groups) {
     // What it reads of groups that are in place already.
     for (ValueId& input : group.inputs)
       if (const auto now = replaced.find(input); now != replaced.end()) input = now->second;
-    if (const Status s = GroupEdit(editor, group).apply(replaced); !s)
+    if (const Status s = GroupEdit(editor, group, onGpu ? &views : nullptr).apply(replaced); !s)
       editor.noteRefused(group.name + ": " + s.error().message);
   }
   return done();

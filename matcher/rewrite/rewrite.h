@@ -3,7 +3,7 @@
 // The folder: record.h (what a change was, and who hears of it), graph_editor.h (the only code that changes a graph
 // after import; rules and passes edit through it), this header (rules), instantiate.h (the replacement's nodes) and
 // view_relaxation.h (views below a rewrite). Other folders include this header and record.h; matcher/passes
-// graph_editor.h too. The rest is the folder's own.
+// graph_editor.h and view_relaxation.h too. The rest is the folder's own.
 //
 //   Result<RuleRun> run = applyRule(graph, rule, semantics);          // everywhere
 //

@@ -8,7 +8,7 @@ from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
-from graft import Recipe, Rule, Weight, any_of, kernels
+from graft import Recipe, Rule, Weight, any_of, channels_last, kernels
 from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout, split_bias
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
@@ -96,6 +96,8 @@ class Generated(Recipe):
         Product,
         ProductWithBias,
         BatchedProduct,
+        channels_last,
+        fold_constants,
         split_bias,
         fuse(),
         eliminate_dead,
@@ -105,4 +107,4 @@ class Generated(Recipe):
 class Fused(Recipe):
     """Behind another recipe: generated kernels of what that one leaves, and nothing else."""
 
-    steps = [split_bias, fuse(), eliminate_dead]
+    steps = [channels_last, fold_constants, split_bias, fuse(), eliminate_dead]

@@ -39,6 +39,12 @@ Recipe without(const Recipe& recipe, const std::vector<std::string>& steps) {
   return out;
 }
 
+bool holds(const RecipeFit& all, const RecipeFit& some) {
+  return std::all_of(some.rules.begin(), some.rules.end(), [&](const auto& rule) {
+    return std::find(all.rules.begin(), all.rules.end(), rule) != all.rules.end();
+  });
+}
+
 std::vector<RecipeFit> fittingRecipes(const Graph& graph, const std::vector<RuleFile>& files,
                                       const Semantics& semantics, const Job& job) {
   std::vector<RecipeFit> out;
@@ -64,6 +70,13 @@ std::vector<RecipeFit> fittingRecipes(const Graph& graph, const std::vector<Rule
   std::stable_sort(out.begin(), out.end(), [](const RecipeFit& a, const RecipeFit& b) {
     return a.nodesAfter != b.nodesAfter ? a.nodesAfter < b.nodesAfter : a.rewrites > b.rewrites;
   });
+  // What does all that another one does, and more, comes before it: the other one needs no trial then.
+  for (size_t i = 1; i < out.size(); ++i) {
+    const auto at = out.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto first =
+        std::find_if(out.begin(), at, [&](const RecipeFit& f) { return holds(*at, f) && !holds(f, *at); });
+    std::rotate(first, at, at + 1);
+  }
   // Recipes share rules: what rewrites the same by the same rules is one.
   std::set<std::set<std::pair<std::string, size_t>>> seen;
   std::erase_if(out, [&](const RecipeFit& f) { return !seen.insert({f.rules.begin(), f.rules.end()}).second; });

@@ -26,8 +26,10 @@ struct RecipeFit {
   size_t rewrites = 0;                                ///< by rules
   size_t nodesBefore = 0, nodesAfter = 0;
 };
-/// Those that rewrite something by other rules than the ones before, the one that leaves the fewest nodes first,
-/// and of these the one that rewrites most.
+/// Whether one does all that the other does, and so makes its trial needless: rules are tried one by one later.
+bool holds(const RecipeFit& all, const RecipeFit& some);
+/// Those that rewrite something by other rules than the ones before, the one that leaves the fewest nodes first, and of
+/// these the one that rewrites most. One that holds another comes before it.
 std::vector<RecipeFit> fittingRecipes(const Graph&, const std::vector<RuleFile>&, const Semantics&, const Job& = {});
 
 /// What the shipped recipes find in one model's file.

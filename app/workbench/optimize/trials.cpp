@@ -23,13 +23,6 @@ constexpr const char* overBudget = "not tried: the time for trying was over (--b
 /// Of the budget, for the recipes alone: behind the best of them others are tried, and it without each of its rules.
 constexpr double aloneShare = 0.5;
 
-/// Whether one does all that the other does, and so needs no trial of its own: rules are tried one by one later.
-bool holds(const RecipeFit& all, const RecipeFit& some) {
-  return std::all_of(some.rules.begin(), some.rules.end(), [&](const auto& rule) {
-    return std::find(all.rules.begin(), all.rules.end(), rule) != all.rules.end();
-  });
-}
-
 /// Whether a rule of the recipe still matches there, or a pass may find something.
 bool addsRewrites(const RecipeFit& fit, const Graph& graph) {
   const Matcher matcher(graph);

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/compile/fusion/fusion.h"
+#include "core/compile/fusion/group_text.h"
 #include "core/compile/fusion/product_split.h"
 #include "core/compile/lower/lower.h"
 #include "core/text/node_names.h"
@@ -121,6 +122,15 @@ bool takesSeveralKernels(const Graph& g, const Node& n) {
 
 bool isPoolGradient(const Node& n) { return n.op->baseName().ends_with("_with_indices_backward"); }
 
+/// Whether it joins images of which a caller gives some: these need not lie as those that the model computes, and a
+/// kernel of our own writes the result as a convolution reads it.
+bool joinsGivenImages(const Graph& g, const Node& n) {
+  const std::vector<Argument>* images = n.op->baseName() == "cat" ? n.args.at(0).items() : nullptr;
+  if (!images || !mayBeImage(g.value(n.outputs.front()).type)) return false;
+  return std::any_of(images->begin(), images->end(),
+                     [&](const Argument& a) { return a.isValue() && g.isInput(a.valueId()); });
+}
+
 /// Whether the places of greatest elements, of which ATen's kernels for GPUs move few at a time, are a result or read.
 bool poolsWithPlaces(const Node& n) {
   static const std::set<std::string_view> names{"max_pool2d_with_indices", "max_pool3d_with_indices"};
@@ -225,8 +235,9 @@ class Reader {
     const bool copiesOutOfOrder = isView && readsOutOfOrder(g_, nodes_, n);
     const double results = f.elements;
     if (f.hasRows) rowsOf(n, traits, f);
-    f.mayBeAlone = options_.hasProducts ? takesSeveralKernels(g_, n) || poolsWithPlaces(n) || copiesOutOfOrder
-                                        : isWorthAKernelOnCpu(n, traits, f.elements, copiesOutOfOrder);
+    f.mayBeAlone = options_.hasProducts
+                       ? takesSeveralKernels(g_, n) || poolsWithPlaces(n) || joinsGivenImages(g_, n) || copiesOutOfOrder
+                       : isWorthAKernelOnCpu(n, traits, f.elements, copiesOutOfOrder);
     if (!f.hasRows) return;
     if (traits.picksFromFirst) {
       f.picksFrom = baseOf(g_, nodes_, n.args.at(0).valueId());

@@ -12,6 +12,8 @@ namespace graft {
 namespace {
 
 constexpr std::string_view keyword = "generated ";
+constexpr std::string_view anyLayout = "generated 3\n";
+constexpr int versionOfSections = 2;
 constexpr size_t longest = 1'000'000;
 constexpr std::string_view itemOperator = "prim.getitem";
 constexpr std::string_view sectionMark = "\n--- ";
@@ -45,10 +47,12 @@ Status checkGroup(const Graph& g) {
 
 }  // namespace
 
-std::string groupText(const Graph& group, const KernelChoice& choice) {
-  // A library that knows no sections reads what has none.
-  std::string out = std::string(keyword) + std::to_string(choice.isEmpty() ? 1 : kGroupVersion) + "\n" +
-                    toText(group, {.sources = false, .modules = false});
+std::string groupText(const Graph& group, const KernelChoice& choice, bool isAnyLayout) {
+  // An older library reads what needs no later version.
+  std::string out = isAnyLayout
+                        ? std::string(anyLayout)
+                        : std::string(keyword) + std::to_string(choice.isEmpty() ? 1 : versionOfSections) + "\n";
+  out += toText(group, {.sources = false, .modules = false});
   const auto add = [&](std::string_view section, const std::string& text) {
     if (text.empty()) return;
     if (!out.ends_with('\n')) out += '\n';
@@ -60,6 +64,13 @@ std::string groupText(const Graph& group, const KernelChoice& choice) {
   add(loopsSection, choice.loops);
   add(sourceSection, choice.source);
   return out;
+}
+
+bool allowsAnyLayout(std::string_view text) { return text.starts_with(anyLayout); }
+
+bool mayBeImage(const Type& type) {
+  const auto& shape = type.tensorInfo.shape;
+  return type.isTensor() && shape && (shape->size() == 4 || shape->size() == 5);
 }
 
 std::string withoutNames(std::string_view text) {

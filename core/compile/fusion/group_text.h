@@ -18,6 +18,9 @@
 //   …
 //   --- source: C++, compiled only where the file is trusted
 //   int run(const float* x, float* y) { … }
+//
+// Version 3 says that results which are images may lie with channels last, as the images that the group is given, where
+// its operators would turn them: nothing below takes a view that needs another layout. Sections may follow it, too.
 #pragma once
 
 #include <string>
@@ -29,12 +32,16 @@
 
 namespace graft {
 
-constexpr int kGroupVersion = 2;
+constexpr int kGroupVersion = 3;
 /// The operator whose second argument is such a program.
 constexpr std::string_view kGeneratedOperator = "graft.generated.default";
 
 /// Without names of modules and lines of source: equal groups have equal text.
-std::string groupText(const Graph& group, const KernelChoice& = {});
+std::string groupText(const Graph& group, const KernelChoice& = {}, bool isAnyLayout = false);
+/// Whether the text says that images may lie as they like.
+bool allowsAnyLayout(std::string_view text);
+/// Whether this may be an image, or a batch of them: by its dimensions.
+bool mayBeImage(const Type&);
 /// The text with its name and those of its values replaced by numbers: equal for groups that differ in names alone.
 std::string withoutNames(std::string_view text);
 /// The name of the group of a text, without reading the rest; "?" where there is none.

@@ -70,6 +70,11 @@ struct Machine {
   struct Columns {
     int64_t least = 8, partLength = 64, elements = INT64_MAX;
   } columns = {};
+  /// Where mean and variance are wanted, parts read memory once, and rows of more than `elements` are taken apart where
+  /// there are fewer than `fewRows`; 0: as all rows.
+  struct Statistics {
+    int64_t fewRows = 0, elements = 0;
+  } statistics = {};
   /// Each nest is a kernel to wait for: rather a little work twice.
   bool isGpu = false;
 };
@@ -79,7 +84,10 @@ inline constexpr int64_t kMostColumnsWithRows = 8192;
 /// A GPU on which blocks of threads share a row, up to what their registers and their own memory hold.
 inline constexpr Machine kGpuWithClusters{
     .rowElements = 1 << 18, .channelsTogether = 8, .columns = kColumnsOfGpu, .isGpu = true};
-inline constexpr Machine kGpu{.channelsTogether = 8, .columns = kColumnsOfGpu, .isGpu = true};
+/// Half of the multiprocessors, and what a block of threads holds in registers.
+inline constexpr Machine::Statistics kStatisticsOfGpu{.fewRows = 64, .elements = 1 << 14};
+inline constexpr Machine kGpu{
+    .channelsTogether = 8, .columns = kColumnsOfGpu, .statistics = kStatisticsOfGpu, .isGpu = true};
 
 /// The whole graph as one program. Its inputs are the graph's tensors, in order. Its sizes are the symbols of types
 /// and the graph's integer inputs, in the order in which they first appear, inputs before nodes; a size is named as the

@@ -202,7 +202,7 @@ class Lowering {
   struct KeyHash {
     size_t operator()(const Key&) const;
   };
-  std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced) const;
+  std::optional<Parts> findParts(TensorId body, const std::vector<bool>& reduced, Machine::Statistics = {}) const;
   std::optional<Parts> findPartsOfColumns(TensorId body, const std::vector<bool>& reduced, int64_t wanted,
                                           int64_t columns) const;
   ExprId reductionOfRows(ReduceKind, TensorId body, const std::vector<bool>& reduced, const Index& kept, const Parts&,

@@ -195,7 +195,8 @@ std::optional<ExprId> Lowering::pickedOut(RangeId range, ExprId element) {
   return picked;
 }
 
-std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced) const {
+std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vector<bool>& reduced,
+                                                   Machine::Statistics statistics) const {
   constexpr int64_t leastWork = 4096, mostParts = 128, lanesTogether = 16;
   const Tensor& tensor = values_[body.index];
   int64_t rows = 1, count = 1, longest = 0;
@@ -215,7 +216,8 @@ std::optional<Lowering::Parts> Lowering::findParts(TensorId body, const std::vec
   // On a CPU, columns side by side in memory are the lanes of few iterations.
   const int64_t lanes = machine.isGpu || reduced[fastest] ? 1 : std::clamp<int64_t>(rows, 1, lanesTogether);
   const int64_t most = machine.rowElements * (lanes == 1 ? 1 : 4 * fewIterations);
-  if (rows >= fewIterations * lanes || count <= most / lanes) return {};
+  const bool areFewAndLong = rows < fewIterations * lanes && count > most / lanes;
+  if (!areFewAndLong && (rows >= statistics.fewRows || count <= statistics.elements)) return {};
   const int64_t each = std::max<int64_t>(1, std::max(leastWork / lanes, count / mostParts) / (count / longest));
   if (each >= longest) return {};
   return Parts{*dim, longest / each, each, longest % each};
@@ -249,8 +251,8 @@ std::optional<Lowering::Parts> Lowering::findPartsOfColumns(TensorId body, const
 
 std::optional<Lowering::Parts> Lowering::findEvenParts(TensorId body, std::span<const size_t> dims) const {
   const Tensor& tensor = values_[body.index];
-  std::optional<Parts> parts = findParts(body, marked(tensor.sizes.size(), dims));
-  if (!parts || (machine.isGpu && !parts->isColumns)) return {};
+  std::optional<Parts> parts = findParts(body, marked(tensor.sizes.size(), dims), machine.statistics);
+  if (!parts) return {};
   // The next larger number of parts of one length, if it is not much larger.
   const int64_t size = *findNumber(tensor.sizes[parts->dim]);
   int64_t count = parts->count;

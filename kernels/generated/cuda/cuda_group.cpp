@@ -24,6 +24,28 @@ std::string launchKeyOf(at::TensorList inputs, at::IntArrayRef sizes) {
   return key;
 }
 
+bool isImage(const at::Tensor& t) {
+  if (t.dim() != 4 && t.dim() != 5) return false;
+  const int64_t places = c10::multiply_integers(t.sizes().slice(2));
+  return t.size(1) > 1 && places > 1;
+}
+
+/// Images lie with channels last where most of the images lie so that the group reads, although its operators turn
+/// them: what computes with channels last reads them without a copy.
+void keepChannelsLast(at::TensorList inputs, std::vector<at::Tensor>& results) {
+  for (at::Tensor& r : results) {
+    if (!isImage(r) || !r.is_contiguous()) continue;
+    int64_t last = 0, rows = 0;  // elements
+    for (const at::Tensor& t : inputs) {
+      if (t.dim() != r.dim() || t.size(0) != r.size(0) || !isImage(t)) continue;
+      const bool isLast = t.suggest_memory_format() != at::MemoryFormat::Contiguous;
+      if (isLast || t.is_contiguous()) (isLast ? last : rows) += t.numel();
+    }
+    if (last > 0 && last >= rows)
+      r = r.contiguous(r.dim() == 4 ? at::MemoryFormat::ChannelsLast : at::MemoryFormat::ChannelsLast3d);
+  }
+}
+
 }  // namespace
 
 std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef sizes) {
@@ -42,7 +64,8 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   if (kernel) return kernel->run(inputs);
   // A later call, outside of a capture, makes the kernel.
   if (isKnown || CudaCompiled::isCapturing(inputs[0])) return runAten(inputs, sizes);
-  const Seen seen = Seen::run(aten_, inputs, sizes);
+  Seen seen = Seen::run(aten_, inputs, sizes);
+  if (isAnyLayout_) keepChannelsLast(inputs, seen.results);
   const auto make = [&]() -> Result<std::shared_ptr<const CudaRun>> {
     if (!seen.isOn(device)) return badInput("a result is not on the inputs' device");
     const Graph graph = typed(inputs, sizes, seen);

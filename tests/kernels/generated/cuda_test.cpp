@@ -71,13 +71,17 @@ Result<TensorSet> runOnCpu(const Graph& g, const TensorSet& inputs) {
   return program->run(inputs);
 }
 
-std::vector<at::Tensor> generated(const Graph& g, const TensorSet& inputs) {
+std::vector<at::Tensor> generated(const std::string& program, const std::vector<at::Tensor>& inputs) {
   static const auto op = c10::Dispatcher::singleton()
                              .findSchemaOrThrow("graft::generated", "")
                              .typed<std::vector<at::Tensor>(at::TensorList, c10::string_view, at::IntArrayRef)>();
+  return op.call(inputs, program, {});
+}
+
+std::vector<at::Tensor> generated(const Graph& g, const TensorSet& inputs) {
   std::vector<at::Tensor> tensors;
   for (const c10::IValue& v : valuesOf(inputs)) tensors.push_back(v.toTensor().cuda());
-  return op.call(tensors, groupText(g), {});
+  return generated(groupText(g), tensors);
 }
 
 /// fuse() leaves the arithmetic of sizes outside of groups.
@@ -387,4 +391,43 @@ TEST_CASE("products and convolutions of no elements compute on a GPU what LibTor
     INFO(text << wrong);
     CHECK(wrong.empty());
   }
+}
+
+TEST_CASE("images lie with channels last on a GPU where the program allows it and most that are read lie so") {
+  Graph g = test::graphOf(R"(graph g {
+  input %x : f16[2,48,12,10]
+  input %y : f16[2,16,12,10]
+  input %s : f16[1,48,1,1]
+  %m = aten.mul.Tensor(%x, %s)
+  %n = aten.group_norm.default(%m, 3)
+  %c = aten.cat.default([%n, %y], 1)
+  return %c
+}
+)",
+                          test::semantics().operators());
+  inferFromInputs(g);
+  if (!hasGpu()) {
+    WARN("not run: there is no GPU");
+    return;
+  }
+  const auto half = at::TensorOptions(at::kHalf).device(at::kCUDA);
+  const auto last = at::MemoryFormat::ChannelsLast;
+  const at::Tensor x = at::randn({2, 48, 12, 10}, half), y = at::randn({2, 16, 12, 10}, half);
+  const at::Tensor s = at::randn({1, 48, 1, 1}, half);
+  const auto run = [&](const at::Tensor& a, const at::Tensor& b, bool isAnyLayout) {
+    return generated(groupText(g, {}, isAnyLayout), {a, b, s}).at(0);
+  };
+  const at::Tensor expected = at::cat({at::group_norm((x * s).to(at::kDouble), 3), y.to(at::kDouble)}, 1);
+  const auto isRight = [&](const at::Tensor& result) {
+    return (result.to(at::kDouble) - expected).abs().max().item<double>() < 1e-2;
+  };
+  const at::Tensor turned = run(x.contiguous(last), y, true);
+  CHECK(turned.is_contiguous(last));
+  CHECK(isRight(turned));
+  const at::Tensor asOperators = run(x.contiguous(last), y, false);
+  CHECK(asOperators.is_contiguous());
+  CHECK(isRight(asOperators));
+  const at::Tensor ofRows = run(x, y.contiguous(last), true);
+  CHECK(ofRows.is_contiguous());
+  CHECK(isRight(ofRows));
 }

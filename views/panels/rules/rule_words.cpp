@@ -66,6 +66,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "fold_constants",
                            "eliminate_common",
                            "eliminate_dead",
+                           "channels_last",
                            "split_bias",
                            "fuse",
                            "partition",

@@ -56,7 +56,7 @@ graph relu_add_7 {
 }
 
 TEST_CASE("a later version is refused with a sentence") {
-  CHECK(messageOf(with("generated 1", "generated 3")).find("a later Graft wrote it") != std::string::npos);
+  CHECK(messageOf(with("generated 1", "generated 4")).find("a later Graft wrote it") != std::string::npos);
 }
 
 TEST_CASE("text without the first line is no group") {
@@ -103,6 +103,26 @@ TEST_CASE("what a person has chosen follows the operators, and reads back as it 
   CHECK(groupText(*graph) == groupText(g));
   CHECK(groupText(g).starts_with("generated 1\n"));
   CHECK(parseChoice(groupText(g))->isEmpty());
+}
+
+TEST_CASE("images that may lie with channels last are said in the first line, with sections and without") {
+  const Graph g = graphOf(R"(graph relu {
+  input %x : f32[1,4,8,8]
+  %y = aten.relu.default(%x) : f32[1,4,8,8]
+  return %y
+})");
+  KernelChoice choice;
+  choice.schedule.lanes = "i1";
+  for (const KernelChoice& chosen : {KernelChoice(), choice}) {
+    const std::string text = groupText(g, chosen, true);
+    CHECK(text.starts_with("generated 3\ngraph relu {"));
+    CHECK(allowsAnyLayout(text));
+    const auto again = parseChoice(text);
+    REQUIRE(again);
+    CHECK(*again == chosen);
+    REQUIRE(parseGroup(text, testOperators()));
+    CHECK_FALSE(allowsAnyLayout(groupText(g, chosen)));
+  }
 }
 
 TEST_CASE("sections that are none, and loops that leave their buffers, are refused") {

@@ -39,8 +39,11 @@ Status completeTypes(Graph&, const TensorSet& inputs);
 
 /// A CPU that takes small rows and columns apart, and a GPU that does
 inline constexpr lower::Machine kCpuOfSmall{.rowElements = 2};
-inline constexpr lower::Machine kGpuOfSmall{
-    .rowElements = 128, .channelsTogether = 8, .columns = {.least = 2, .partLength = 2, .elements = 0}, .isGpu = true};
+inline constexpr lower::Machine kGpuOfSmall{.rowElements = 128,
+                                            .channelsTogether = 8,
+                                            .columns = {.least = 2, .partLength = 2, .elements = 0},
+                                            .statistics = {.fewRows = 64, .elements = 16},
+                                            .isGpu = true};
 /// What differs, with the program; empty where both agree. The graph's types are known; `sizes` says what its symbols
 /// are for these inputs. Floating results may be as far from what f64 gives as LibTorch's are, times a few.
 std::string compareWithTorch(const Graph&, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes);
