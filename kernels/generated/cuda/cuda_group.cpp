@@ -30,6 +30,13 @@ bool isImage(const at::Tensor& t) {
   return t.size(1) > 1 && places > 1;
 }
 
+/// Whether both have as many channels, or the same places. A tensor of (batch, places …, channels) has neither in common
+/// with an image.
+bool areAlike(const at::Tensor& a, const at::Tensor& b) {
+  return a.dim() == b.dim() && a.size(0) == b.size(0) &&
+         (a.size(1) == b.size(1) || a.sizes().slice(2) == b.sizes().slice(2));
+}
+
 /// Images lie with channels last where most of the images lie so that the group reads, although its operators turn
 /// them: what computes with channels last reads them without a copy.
 void keepChannelsLast(at::TensorList inputs, std::vector<at::Tensor>& results) {
@@ -37,7 +44,7 @@ void keepChannelsLast(at::TensorList inputs, std::vector<at::Tensor>& results) {
     if (!isImage(r) || !r.is_contiguous()) continue;
     int64_t last = 0, rows = 0;  // elements
     for (const at::Tensor& t : inputs) {
-      if (t.dim() != r.dim() || t.size(0) != r.size(0) || !isImage(t)) continue;
+      if (!isImage(t) || !areAlike(t, r)) continue;
       const bool isLast = t.suggest_memory_format() != at::MemoryFormat::Contiguous;
       if (isLast || t.is_contiguous()) (isLast ? last : rows) += t.numel();
     }

@@ -427,6 +427,19 @@ TEST_CASE("images lie with channels last on a GPU where the program allows it an
   const at::Tensor asOperators = run(x.contiguous(last), y, false);
   CHECK(asOperators.is_contiguous());
   CHECK(isRight(asOperators));
+  // A tensor whose last dimension holds the channels is no image.
+  Graph tokens = test::graphOf(R"(graph g {
+  input %x : f16[2,48,12,10]
+  %p = aten.permute.default(%x, [0, 2, 3, 1])
+  %e = aten.exp.default(%p)
+  %n = aten.layer_norm.default(%e, [48])
+  return %n
+}
+)",
+                               test::semantics().operators());
+  inferFromInputs(tokens);
+  CHECK(generated(groupText(tokens, {}, true), {x.contiguous(last)}).at(0).is_contiguous());
+  CHECK(generated(groupText(tokens, {}, true), {x}).at(0).stride(3) == 1);
   const at::Tensor ofRows = run(x, y.contiguous(last), true);
   CHECK(ofRows.is_contiguous());
   CHECK(isRight(ofRows));
