@@ -134,6 +134,36 @@ class Generated(TestCase):
     def compiled():
         return len(list(pathlib.Path(os.environ["GRAFT_CACHE_DIR"]).rglob("*.code")))
 
+    def test_planned_for_a_gpu_convolutions_read_weights_with_channels_last_and_views_take_any_layout(self):
+        class Images(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.first, self.norm, self.last = nn.Conv2d(8, 16, 3, padding=1), nn.GroupNorm(4, 16), nn.Conv2d(16, 16, 3, padding=1)
+
+            def forward(self, x):
+                y = F.silu(self.norm(self.first(x)))
+                y = y + torch.tanh(self.last(y))
+                return y.view(y.shape[0], -1)
+
+        module, x = Images().eval(), torch.randn(2, 8, 6, 6)
+        model, given = self.saved(module, x)
+        rules, out = self.folder / "planned.py", self.folder / "fast.pt"
+        rules.write_text("from graft import Recipe, channels_last, eliminate_dead, fold_constants, fuse, split_bias\n\n\nclass Planned(Recipe):\n"
+                         "    steps = [channels_last(gpu=True), fold_constants, split_bias(gpu=True), fuse(gpu=True), eliminate_dead]\n")
+        self.done("apply", model, "--rules", rules, "--recipe", "Planned", "--inputs", given, "-o", out, "--no-timing", "--strict")
+        text = self.done("text", out).stdout
+        self.assertEqual(text.count("generated 3\\n"), 2)
+        self.assertIn("aten.reshape.default(%getitem", text)
+        self.assertNotIn("aten.view.default", text)
+        torch.ops.load_library(OPERATORS)
+        fast = torch.jit.load(str(out))
+        weights = [t for t in fast.state_dict().values() if t.dim() == 4]
+        self.assertEqual(len(weights), 2)
+        self.assertTrue(all(w.is_contiguous(memory_format=torch.channels_last) for w in weights))
+        with torch.no_grad():
+            for given in (x, x.contiguous(memory_format=torch.channels_last), torch.randn(3, 8, 6, 6)):
+                torch.testing.assert_close(fast(given), module(given), rtol=1e-4, atol=1e-5)
+
     def test_wrong_questions_get_a_sentence(self):
         model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))
         for arguments, code, message in ((("--as", "fortran"), 2, "--as takes python, groups, loops, cpp, cuda, ptx or sass"),
