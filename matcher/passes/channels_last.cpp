@@ -1,12 +1,12 @@
 // channels_last: on a GPU, the weights of convolutions over images are laid out with channels last. cuDNN's kernels for
-// tensor cores read and write images so; a convolution whose weight lies so gives such an image, and what is generated
-// behind it keeps the layout. fold_constants then calculates the weights.
+// tensor cores read and write images so; a convolution whose weight lies so gives such an image, and groups that fuse()
+// makes behind it keep the layout. fold_constants then calculates the weights.
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <string>
 #include <string_view>
 
+#include "core/ir/subgraph.h"
 #include "matcher/passes/pass.h"
 #include "matcher/rewrite/view_relaxation.h"
 
@@ -25,7 +25,7 @@ std::optional<size_t> weightPlace(const Graph& g, const Node& n) {
   if (!place || *place >= n.args.size() || !n.args[*place].isValue()) return {};
   const Value& weight = g.value(n.args[*place].valueId());
   const auto& shape = weight.type.tensorInfo.shape;
-  if (weight.kind != Value::Kind::Weight || !shape || (shape->size() != 4 && shape->size() != 5)) return {};
+  if (weight.kind != Value::Kind::Weight || staysAtRunTime(weight) || !shape || (shape->size() != 4 && shape->size() != 5)) return {};
   return place;
 }
 
@@ -37,26 +37,24 @@ Status channelsLast(GraphEditor& editor, const Step& step) {
     const std::optional<size_t> place = weightPlace(g, g.node(id));
     if (!place) continue;
     const Node& n = g.node(id);
-    const ValueId weight = n.args[*place].valueId(), before = n.outputs[0];
-    const Type type = g.value(weight).type, result = g.value(before).type;
+    const ValueId weight = n.args[*place].valueId(), image = n.outputs[0];
+    if (views.isLayoutFixed(image)) continue;
+    const Type type = g.value(weight).type;
     const bool isVolume = type.tensorInfo.shape->size() == 5;
-    const std::string name = n.op->name;  // adding nodes moves others
     std::vector<Argument> args = n.args;
     editor.begin(id);
     NodeBuilder b(editor, id);
     const Argument laid = b.call(
         contiguous, {args[*place], Argument(Named{isVolume ? "torch.channels_last_3d" : "torch.channels_last"})});
-    args[*place] = laid;
-    const Argument image = b.error() ? Argument() : b.call(name, std::move(args));
     if (b.error()) {
       editor.cancel();
       return *b.error();
     }
     editor.setType(laid.valueId(), type);
-    editor.setType(image.valueId(), result);
-    editor.replaceValue(before, image.valueId());
-    views.below(before, image.valueId());
-    editor.erase(id);
+    args[*place] = laid;
+    editor.setArguments(id, std::move(args));
+    editor.noteChanged(id);
+    views.below(image, image);
     editor.commit();
   }
   return done();

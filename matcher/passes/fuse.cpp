@@ -4,14 +4,18 @@
 //   fuse(only=["encoder.layer", "aten.gelu"])      # these module paths, operators or nodes alone
 //   fuse(apart=["decoder"], max_nodes=16)
 //   fuse(gpu=True)                                 # for a GPU, also where the graph's types name another device
+//   fuse(same_layout=True)                         # results lie in memory as the operators' do, also on a GPU
 //   fuse(plan="fusion.json")                       # as that file wants it (core/compile/fusion/steering.h)
 #include "core/compile/fusion/fusion.h"
 
 #include <algorithm>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 
 #include "core/compile/fusion/group_text.h"
+#include "core/compile/fusion/product_split.h"
 #include "core/text/node_names.h"
 #include "matcher/passes/pass.h"
 #include "matcher/rewrite/view_relaxation.h"
@@ -20,7 +24,10 @@ namespace graft {
 namespace {
 
 constexpr const char* usage =
-    "fuse takes only=[…], apart=[…] (module paths, operators, nodes), max_nodes=N, gpu=True and plan=\"fusion.json\"";
+    "fuse takes only=[…], apart=[…] (module paths, operators, nodes), max_nodes=N, gpu=True, same_layout=True and "
+    "plan=\"fusion.json\"";
+
+constexpr std::string_view sameLayout = "same_layout";
 
 Result<std::vector<std::string>> names(const Argument& a) {
   std::vector<std::string> out;
@@ -46,7 +53,7 @@ Result<FusionOptions> optionsOf(const Step& step) {
       auto list = names(value);
       if (!list) return list.error();
       (key == "only" ? options.only : options.apart) = std::move(*list);
-    } else if (key == "gpu") {
+    } else if (key == "gpu" || key == sameLayout) {
       if (!value.as<bool>()) return badInput(usage);
     } else if (key == "plan") {
       const auto* plan = value.as<std::string>();
@@ -64,7 +71,7 @@ class GroupEdit {
  public:
   /// `views`: where results may lie with channels last, what turns views below them into reshapes; else null.
   GroupEdit(GraphEditor& editor, FusionGroup group, ViewRelaxation* views)
-      : editor_(editor), g_(editor.graph()), group_(std::move(group)), views_(views) {
+      : editor_(editor), g_(editor.graph()), group_(std::move(group)), views_(views), isAnyLayout_(findAnyLayout()) {
     for (const NodeId n : group_.nodes)
       if (!last_ || g_.isBefore(last_, n)) last_ = n;
   }
@@ -107,7 +114,7 @@ class GroupEdit {
     for (const auto& [old, now] : outputs) {
       editor_.replaceValue(old, now);
       replaced.emplace(old, now);
-      if (isAnyLayout()) views_->below(old, now);
+      if (isAnyLayout_) views_->below(old, now);
     }
     for (auto n = order_.rbegin(); n != order_.rend(); ++n)
       if (isUnused(*n)) editor_.erase(*n);
@@ -127,7 +134,7 @@ class GroupEdit {
     NodeBuilder b(editor_, last_);
     const Argument list =
         b.call(kGeneratedOperator, {Argument::list(std::move(tensors)),
-                                    Argument(groupText(groupGraph(g_, group_), group_.choice, isAnyLayout())),
+                                    Argument(groupText(groupGraph(g_, group_), group_.choice, isAnyLayout_)),
                                     Argument::list(std::move(sizes))});
     for (size_t i = 0; i < group_.outputs.size() && !b.error(); ++i) {
       const Argument item = b.call("prim.getitem", {list, Argument(static_cast<int64_t>(i))});
@@ -168,10 +175,15 @@ class GroupEdit {
     return false;
   }
 
-  bool isAnyLayout() const {
+  /// Not where the group permutes: what it makes may be no image then.
+  bool findAnyLayout() const {
+    if (!views_) return false;
+    static const std::set<std::string_view> permutations{"permute",  "transpose", "movedim", "moveaxis", "swapaxes",
+                                                         "swapdims", "t",         "mT",      "adjoint"};
     const auto isImage = [&](ValueId v) { return mayBeImage(g_.value(v).type); };
-    return views_ && std::any_of(group_.inputs.begin(), group_.inputs.end(), isImage) &&
-           std::any_of(group_.outputs.begin(), group_.outputs.end(), isImage);
+    return std::ranges::any_of(group_.inputs, isImage) && std::ranges::any_of(group_.outputs, isImage) &&
+           std::ranges::none_of(group_.outputs, [&](ValueId v) { return views_->isLayoutFixed(v); }) &&
+           std::ranges::none_of(group_.nodes, [&](NodeId n) { return permutations.contains(g_.node(n).op->baseName()); });
   }
 
   bool isUnused(NodeId n) const {
@@ -183,9 +195,22 @@ class GroupEdit {
   const Graph& g_;
   FusionGroup group_;
   ViewRelaxation* views_;
+  bool isAnyLayout_;
   std::vector<NodeId> order_;
   NodeId last_;
 };
+
+bool keepsLayout(const Step& step) {
+  return std::ranges::any_of(step.kwargs, [](const auto& k) { return k.first == sameLayout && *k.second.template as<bool>(); });
+}
+
+/// Whether tensors of the graph are images: some convolution reads them.
+bool hasConvolutions(const Graph& g) {
+  return std::ranges::any_of(g.order(), [&](NodeId n) {
+    const std::string& name = g.node(n).op->name;
+    return isConvolution(name) || name.starts_with("graft.conv_");
+  });
+}
 
 Status fuse(GraphEditor& editor, const Step& step) {
   auto options = optionsOf(step);
@@ -204,11 +229,12 @@ Status fuse(GraphEditor& editor, const Step& step) {
   }
   GroupEdit::Replaced replaced;
   ViewRelaxation views(editor);
+  const bool mayTurn = onGpu && !keepsLayout(step) && hasConvolutions(editor.graph());
   for (FusionGroup& group : plan.groups) {
     // What it reads of groups that are in place already.
     for (ValueId& input : group.inputs)
       if (const auto now = replaced.find(input); now != replaced.end()) input = now->second;
-    if (const Status s = GroupEdit(editor, group, onGpu ? &views : nullptr).apply(replaced); !s)
+    if (const Status s = GroupEdit(editor, group, mayTurn ? &views : nullptr).apply(replaced); !s)
       editor.noteRefused(group.name + ": " + s.error().message);
   }
   return done();
@@ -216,7 +242,7 @@ Status fuse(GraphEditor& editor, const Step& step) {
 
 }  // namespace
 
-GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64, gpu=True, plan=\"fusion.json\"",
+GRAFT_PASS(fuse, "only=[…], apart=[…], max_nodes=64, gpu=True, same_layout=True, plan=\"fusion.json\"",
            "operators that no rule covers become generated kernels, group by group", fuse, true)
 
 }  // namespace graft

@@ -1,10 +1,18 @@
 #include "matcher/rewrite/view_relaxation.h"
 
 #include <algorithm>
+#include <string_view>
 #include <vector>
 
 namespace graft {
 namespace {
+
+/// A group of older operators has results that lie as its operands do.
+constexpr std::string_view kGenerated = "graft.generated.default";
+
+bool hidesLayout(const Node& n) {
+  return n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout) && n.op->name != kGenerated;
+}
 
 bool carriesTensors(const Type& t) { return t.isTensor() || t.kind == Type::Kind::List || t.kind == Type::Kind::Any; }
 
@@ -33,7 +41,7 @@ void ViewRelaxation::below(ValueId before, ValueId result) {
     for (size_t k = 0; k < graph_.value(value).users.size(); ++k) {  // which operator a user has changes none of them
       const NodeId user = graph_.value(value).users[k];
       const Node& n = graph_.node(user);
-      if (n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout)) continue;
+      if (hidesLayout(n)) continue;
       const bool view = n.op->name == "aten.view.default" && n.args[0].isValue() && n.args[0].valueId() == value;
       if (view && !dense && !isWrittenThrough(n.outputs[0])) {
         if (!reshape_) reshape_ = operators_.find("aten.reshape.default");
@@ -43,6 +51,33 @@ void ViewRelaxation::below(ValueId before, ValueId result) {
         if (carriesTensors(graph_.value(out).type)) work_.emplace_back(out, view && dense);
     }
   }
+}
+
+bool ViewRelaxation::readsMemory(const Node& n) {
+  const std::string& name = n.op->name;
+  if (!n.blocks.empty() || n.parent != graph_.root()) return true;
+  if (!name.starts_with("aten.") && !name.starts_with("prim.") && !name.starts_with("graft.")) return true;
+  const std::string_view base = n.op->baseName();
+  return base == "as_strided" || base == "stride" || base == "view_as_complex" || name == "aten.view.dtype" ||
+         (name == "aten.view.default" && isWrittenThrough(n.outputs[0]));
+}
+
+/// From the last node back: a value is fixed where a reader is, or what a reader gives in the layout that it reads.
+void ViewRelaxation::findFixed() {
+  fixed_.emplace(graph_.valueBound(), false);
+  const std::vector<NodeId> order = graph_.order();
+  for (auto id = order.rbegin(); id != order.rend(); ++id)
+    for (const ValueId v : graph_.node(*id).outputs)
+      (*fixed_)[v.index] = std::ranges::any_of(graph_.value(v).users, [&](NodeId user) {
+        const Node& n = graph_.node(user);
+        if (readsMemory(n)) return true;
+        return !hidesLayout(n) && std::ranges::any_of(n.outputs, [&](ValueId out) { return (*fixed_)[out.index]; });
+      });
+}
+
+bool ViewRelaxation::isLayoutFixed(ValueId v) {
+  if (!fixed_) findFixed();
+  return v.index < fixed_->size() && (*fixed_)[v.index];
 }
 
 bool ViewRelaxation::isWrittenThrough(ValueId view) {

@@ -26,8 +26,14 @@ class ViewRelaxation {
   /// memory is written. `before`: the result that was replaced, whose node is still there, `result`: what its users
   /// have now.
   void below(ValueId before, ValueId result);
+  /// Whether something below reads memory in a way that a reshape cannot stand for: `as_strided`, a view in another
+  /// dtype, a view that is written through, an operator that is not PyTorch's or Graft's, or a block. Of values that the
+  /// graph had when this was first asked.
+  bool isLayoutFixed(ValueId);
 
  private:
+  bool readsMemory(const Node&);
+  void findFixed();
   bool isRowMajor(ValueId);
   bool isWrittenThrough(ValueId);
 
@@ -38,6 +44,7 @@ class ViewRelaxation {
   std::vector<bool> seen_;              // by ValueId
   std::vector<std::pair<ValueId, bool>> work_;
   std::vector<ValueId> aliases_;
+  std::optional<std::vector<bool>> fixed_;  // by ValueId
 };
 
 }  // namespace graft

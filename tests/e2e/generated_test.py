@@ -162,7 +162,31 @@ class Generated(TestCase):
         self.assertTrue(all(w.is_contiguous(memory_format=torch.channels_last) for w in weights))
         with torch.no_grad():
             for given in (x, x.contiguous(memory_format=torch.channels_last), torch.randn(3, 8, 6, 6)):
-                torch.testing.assert_close(fast(given), module(given), rtol=1e-4, atol=1e-5)
+                torch.testing.assert_close(fast(given), module(given.contiguous()), rtol=1e-4, atol=1e-5)
+        self.assertTrue(self.json("code", out, "--as", "groups")["kernels"][0]["text"].startswith("generated 3\n"))
+
+    def test_nothing_is_laid_out_anew_below_which_memory_is_read_as_it_lies_nor_for_a_cpu(self):
+        class Strided(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.conv, self.norm = nn.Conv2d(4, 8, 3, padding=1), nn.GroupNorm(2, 8)
+
+            def forward(self, x):
+                return torch.as_strided(F.silu(self.norm(self.conv(x))), (2, 100), (288, 1))
+
+        module, x = Strided().eval(), torch.randn(2, 4, 6, 6)
+        model, given = self.saved(module, x)
+        for planned in ("gpu=True", ""):
+            rules, out = self.folder / "planned.py", self.folder / "fast.pt"
+            rules.write_text("from graft import Recipe, channels_last, eliminate_dead, fold_constants, fuse\n\n\nclass Planned(Recipe):\n"
+                             f"    steps = [channels_last({planned}), fold_constants, fuse({planned}), eliminate_dead]\n")
+            self.done("apply", model, "--rules", rules, "--recipe", "Planned", "--inputs", given, "-o", out, "--no-timing", "--strict")
+            text = self.done("text", out).stdout
+            self.assertIn("generated 1\\n", text)
+            self.assertNotIn("contiguous", text)
+            torch.ops.load_library(OPERATORS)
+            with torch.no_grad():
+                torch.testing.assert_close(torch.jit.load(str(out))(x), module(x), rtol=1e-4, atol=1e-5)
 
     def test_wrong_questions_get_a_sentence(self):
         model, given = self.saved(Rows().eval(), torch.randn(2, 9, 24), torch.randint(0, 9, (2, 9)))

@@ -39,7 +39,7 @@ void write(GeneratedKernel& kernel, const Graph& group, const CodeRequest& reque
   const KernelChoice& choice = kernel.choice;
   const CodeForm form = request.form;
   if (form == CodeForm::Groups) {
-    kernel.text = groupText(group, choice);
+    kernel.text = groupText(group, choice, kernel.isAnyLayout);
     return;
   }
   if (form == CodeForm::Cpp && !choice.source.empty()) {
@@ -132,6 +132,7 @@ Result<std::pair<GeneratedKernel, Graph>> read(const Graph& g, const Node& node,
   kernel.choice = std::move(*choice);
   kernel.name = group->name;
   kernel.isInFile = true;
+  kernel.isAnyLayout = allowsAnyLayout(*program);
   kernel.call = node.name;
   kernel.modules.emplace_back(g.scopeOf(node.id));
   if (const NodeId product = productOf(*group)) kernel.product = group->node(product).name;

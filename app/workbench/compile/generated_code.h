@@ -78,6 +78,7 @@ struct GeneratedKernel {
   std::vector<std::string> computing;  ///< those of its nodes that are no views: what a plan names it by
   std::string product;                 ///< the matrix product that it begins with; "": none
   bool isInFile = false;               ///< the model calls it already: graft::generated
+  bool isAnyLayout = false;            ///< and its program lets images lie with channels last
   std::string call;                    ///< then the node that does
   size_t bytes = 0;                    ///< that it reads and writes; once it is measured, with the sizes of the run
   size_t bytesWritten = 0;             ///< of these

@@ -122,11 +122,14 @@ bool takesSeveralKernels(const Graph& g, const Node& n) {
 
 bool isPoolGradient(const Node& n) { return n.op->baseName().ends_with("_with_indices_backward"); }
 
-/// Whether it joins images of which a caller gives some: these need not lie as those that the model computes, and a
-/// kernel of our own writes the result as a convolution reads it.
+/// Whether it joins images for a convolution, of which a caller gives some: these need not lie as those that the model
+/// computes, and a kernel of our own writes the result as a convolution reads it.
 bool joinsGivenImages(const Graph& g, const Node& n) {
   const std::vector<Argument>* images = n.op->baseName() == "cat" ? n.args.at(0).items() : nullptr;
-  if (!images || !mayBeImage(g.value(n.outputs.front()).type)) return false;
+  if (!images) return false;
+  const Value& joined = g.value(n.outputs.front());
+  const auto isRead = [&](NodeId user) { return isConvolution(g.node(user).op->name); };
+  if (!mayBeImage(joined.type) || std::none_of(joined.users.begin(), joined.users.end(), isRead)) return false;
   return std::any_of(images->begin(), images->end(),
                      [&](const Argument& a) { return a.isValue() && g.isInput(a.valueId()); });
 }

@@ -20,7 +20,8 @@
 //   int run(const float* x, float* y) { … }
 //
 // Version 3 says that results which are images may lie with channels last, as the images that the group is given, where
-// its operators would turn them: nothing below takes a view that needs another layout. Sections may follow it, too.
+// its operators would turn them: nothing in the model takes a view that needs another layout. Sections may follow it,
+// too.
 #pragma once
 
 #include <string>

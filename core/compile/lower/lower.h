@@ -70,8 +70,8 @@ struct Machine {
   struct Columns {
     int64_t least = 8, partLength = 64, elements = INT64_MAX;
   } columns = {};
-  /// Where mean and variance are wanted, parts read memory once, and rows of more than `elements` are taken apart where
-  /// there are fewer than `fewRows`; 0: as all rows.
+  /// For mean and variance, which parts of rows read once, fewer than `fewRows` rows of more than `elements` are taken
+  /// apart, too.
   struct Statistics {
     int64_t fewRows = 0, elements = 0;
   } statistics = {};

@@ -30,8 +30,8 @@ bool isImage(const at::Tensor& t) {
   return t.size(1) > 1 && places > 1;
 }
 
-/// Whether both have as many channels, or the same places. A tensor of (batch, places …, channels) has neither in common
-/// with an image.
+/// Whether both have as many channels, or the same places. A tensor of (batch, places …, channels) seldom has either in
+/// common with an image.
 bool areAlike(const at::Tensor& a, const at::Tensor& b) {
   return a.dim() == b.dim() && a.size(0) == b.size(0) &&
          (a.size(1) == b.size(1) || a.sizes().slice(2) == b.sizes().slice(2));
@@ -57,6 +57,11 @@ void keepChannelsLast(at::TensorList inputs, std::vector<at::Tensor>& results) {
 
 std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef sizes) {
   const c10::Device device = inputs[0].device();
+  const auto asOperators = [&] {
+    std::vector<at::Tensor> results = runAten(inputs, sizes);
+    if (isAnyLayout_) keepChannelsLast(inputs, results);
+    return results;
+  };
   if (!arePlain(inputs, device)) return runAten(inputs, sizes);
   const std::string key = launchKeyOf(inputs, sizes);
   std::shared_ptr<const CudaRun> kernel;
@@ -66,11 +71,11 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
     const auto found = onCuda_.find(key);
     isKnown = found != onCuda_.end();
     if (isKnown) kernel = found->second;
-    if (!isKnown && onCuda_.size() >= mostKernels) return runAten(inputs, sizes);
+    if (!isKnown && onCuda_.size() >= mostKernels) return asOperators();
   }
   if (kernel) return kernel->run(inputs);
   // A later call, outside of a capture, makes the kernel.
-  if (isKnown || CudaCompiled::isCapturing(inputs[0])) return runAten(inputs, sizes);
+  if (isKnown || CudaCompiled::isCapturing(inputs[0])) return asOperators();
   Seen seen = Seen::run(aten_, inputs, sizes);
   if (isAnyLayout_) keepChannelsLast(inputs, seen.results);
   const auto make = [&]() -> Result<std::shared_ptr<const CudaRun>> {

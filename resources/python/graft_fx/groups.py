@@ -17,7 +17,7 @@ RULES = """from graft import Recipe, eliminate_dead, fuse
 
 
 class Fused(Recipe):
-    steps = [fuse(), eliminate_dead]
+    steps = [fuse(same_layout=True), eliminate_dead]
 """
 # Of the largest value of a result: what rounding may make of a group of operators.
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 2e-4, torch.float16: 1e-2, torch.bfloat16: 4e-2}

@@ -217,6 +217,9 @@ void KernelTable::refresh() {
         if (g.now.isEmpty() && plan.kernelOf(g.nodes.value(0)) == &k)
           rows << newRow(*before->find(g.before), *before, &g);
     }
+  if (compilation.isKnown() && difference)
+    for (const GroupDifference& g : difference->groups)  // or last, where no kernel runs it
+      if (g.now.isEmpty() && !plan.kernelOf(g.nodes.value(0))) rows << newRow(*before->find(g.before), *before, &g);
   // No columns of dashes: what nobody has measured, tried or compiled.
   for (int column = Measured; column <= Spills; ++column)
     setColumnHidden(column, !rows.isEmpty() && std::all_of(rows.begin(), rows.end(), [&](QTreeWidgetItem* row) {
