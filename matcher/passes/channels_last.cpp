@@ -25,7 +25,9 @@ std::optional<size_t> weightPlace(const Graph& g, const Node& n) {
   if (!place || *place >= n.args.size() || !n.args[*place].isValue()) return {};
   const Value& weight = g.value(n.args[*place].valueId());
   const auto& shape = weight.type.tensorInfo.shape;
-  if (weight.kind != Value::Kind::Weight || staysAtRunTime(weight) || !shape || (shape->size() != 4 && shape->size() != 5)) return {};
+  if (weight.kind != Value::Kind::Weight || staysAtRunTime(weight) || !shape ||
+      (shape->size() != 4 && shape->size() != 5))
+    return {};
   return place;
 }
 

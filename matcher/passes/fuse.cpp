@@ -183,7 +183,8 @@ class GroupEdit {
     const auto isImage = [&](ValueId v) { return mayBeImage(g_.value(v).type); };
     return std::ranges::any_of(group_.inputs, isImage) && std::ranges::any_of(group_.outputs, isImage) &&
            std::ranges::none_of(group_.outputs, [&](ValueId v) { return views_->isLayoutFixed(v); }) &&
-           std::ranges::none_of(group_.nodes, [&](NodeId n) { return permutations.contains(g_.node(n).op->baseName()); });
+           std::ranges::none_of(group_.nodes,
+                                [&](NodeId n) { return permutations.contains(g_.node(n).op->baseName()); });
   }
 
   bool isUnused(NodeId n) const {
@@ -201,7 +202,8 @@ class GroupEdit {
 };
 
 bool keepsLayout(const Step& step) {
-  return std::ranges::any_of(step.kwargs, [](const auto& k) { return k.first == sameLayout && *k.second.template as<bool>(); });
+  return std::ranges::any_of(step.kwargs,
+                             [](const auto& k) { return k.first == sameLayout && *k.second.template as<bool>(); });
 }
 
 /// Whether tensors of the graph are images: some convolution reads them.

@@ -27,8 +27,8 @@ class ViewRelaxation {
   /// have now.
   void below(ValueId before, ValueId result);
   /// Whether something below reads memory in a way that a reshape cannot stand for: `as_strided`, a view in another
-  /// dtype, a view that is written through, an operator that is not PyTorch's or Graft's, or a block. Of values that the
-  /// graph had when this was first asked.
+  /// dtype, a view that is written through, an operator that is not PyTorch's or Graft's, or a block. Of values that
+  /// the graph had when this was first asked.
   bool isLayoutFixed(ValueId);
 
  private:
