@@ -1,8 +1,6 @@
 // channels_last: on a GPU, the weights of convolutions over images are laid out with channels last. cuDNN's kernels for
 // tensor cores read and write images so; a convolution whose weight lies so gives such an image, and groups that fuse()
 // makes behind it keep the layout. fold_constants then calculates the weights.
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <string_view>
 
@@ -18,11 +16,8 @@ constexpr std::string_view contiguous = "aten.contiguous.default";
 /// The place of the argument that is a convolution's weight, where that is a weight of the model with two or three
 /// dimensions of places.
 std::optional<size_t> weightPlace(const Graph& g, const Node& n) {
-  constexpr std::array convolutions{"conv2d",           "conv3d",      "conv_transpose2d",
-                                    "conv_transpose3d", "convolution", "_convolution"};
-  if (std::ranges::find(convolutions, n.op->baseName()) == convolutions.end() || n.outputs.size() != 1) return {};
-  const std::optional<size_t> place = n.op->findParameter("weight");
-  if (!place || *place >= n.args.size() || !n.args[*place].isValue()) return {};
+  const std::optional<size_t> place = convolutionOperand(n, "weight");
+  if (!place) return {};
   const Value& weight = g.value(n.args[*place].valueId());
   const auto& shape = weight.type.tensorInfo.shape;
   if (weight.kind != Value::Kind::Weight || staysAtRunTime(weight) || !shape ||

@@ -201,11 +201,6 @@ class GroupEdit {
   NodeId last_;
 };
 
-bool keepsLayout(const Step& step) {
-  return std::ranges::any_of(step.kwargs,
-                             [](const auto& k) { return k.first == sameLayout && *k.second.template as<bool>(); });
-}
-
 /// Whether tensors of the graph are images: some convolution reads them.
 bool hasConvolutions(const Graph& g) {
   return std::ranges::any_of(g.order(), [&](NodeId n) {
@@ -231,7 +226,7 @@ Status fuse(GraphEditor& editor, const Step& step) {
   }
   GroupEdit::Replaced replaced;
   ViewRelaxation views(editor);
-  const bool mayTurn = onGpu && !keepsLayout(step) && hasConvolutions(editor.graph());
+  const bool mayTurn = onGpu && !switchOf(step, sameLayout).value_or(false) && hasConvolutions(editor.graph());
   for (FusionGroup& group : plan.groups) {
     // What it reads of groups that are in place already.
     for (ValueId& input : group.inputs)

@@ -14,6 +14,9 @@
 //   }  // namespace graft
 #pragma once
 
+#include <optional>
+#include <string_view>
+
 #include "core/ir/graph.h"
 #include "core/ir/semantics.h"
 #include "matcher/passes/passes.h"
@@ -30,6 +33,12 @@ namespace graft {
 /// The step's argument at that place as the last part of a name: "gelu" for F.gelu, "GELU" for nn.GELU; "" where
 /// absent.
 std::string nameArgument(const Step&, size_t index);
+
+/// The step's switch of that name, True or False; nothing where it is not given.
+std::optional<bool> switchOf(const Step&, std::string_view name);
+
+/// The place of a value that one of PyTorch's convolutions, with one result, takes for that parameter.
+std::optional<size_t> convolutionOperand(const Node&, std::string_view parameter);
 
 /// Whether what the step makes is for a GPU: its argument `gpu` says so, or the types of the graph do.
 bool isForGpu(const Graph&, const Step&);

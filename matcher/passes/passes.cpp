@@ -1,6 +1,7 @@
 #include "matcher/passes/passes.h"
 
 #include <algorithm>
+#include <array>
 
 #include "core/compile/fusion/fusion.h"
 #include "matcher/passes/pass.h"
@@ -32,9 +33,22 @@ bool takesKeyword(const Pass& pass, std::string_view keyword) {
 }
 
 bool isForGpu(const Graph& g, const Step& step) {
+  const std::optional<bool> said = switchOf(step, "gpu");
+  return said ? *said : isOnGpu(g);
+}
+
+std::optional<bool> switchOf(const Step& step, std::string_view name) {
   for (const auto& [key, value] : step.kwargs)
-    if (key == "gpu" && value.as<bool>()) return *value.as<bool>();
-  return isOnGpu(g);
+    if (key == name && value.as<bool>()) return *value.as<bool>();
+  return {};
+}
+
+std::optional<size_t> convolutionOperand(const Node& n, std::string_view parameter) {
+  constexpr std::array convolutions{"conv1d",           "conv2d",           "conv3d",      "conv_transpose1d",
+                                    "conv_transpose2d", "conv_transpose3d", "convolution", "_convolution"};
+  if (std::ranges::find(convolutions, n.op->baseName()) == convolutions.end() || n.outputs.size() != 1) return {};
+  const std::optional<size_t> place = n.op->findParameter(parameter);
+  return place && *place < n.args.size() && n.args[*place].isValue() ? place : std::nullopt;
 }
 
 std::string nameArgument(const Step& step, size_t index) {

@@ -1,7 +1,5 @@
 // split_bias: on a GPU, the bias of a convolution becomes an addition behind it, where a generated kernel may take it
 // along. PyTorch adds it there in a kernel of its own, which reads and writes the whole result once more.
-#include <algorithm>
-#include <array>
 #include <string_view>
 
 #include "core/compile/fusion/fusion.h"
@@ -21,11 +19,8 @@ bool isDepthwise(const Graph& g, const Node& n) {
 }
 
 std::optional<size_t> splitPlace(const Graph& g, const Node& n) {
-  constexpr std::array convolutions{"conv1d",           "conv2d",           "conv3d",      "conv_transpose1d",
-                                    "conv_transpose2d", "conv_transpose3d", "convolution", "_convolution"};
-  if (std::ranges::find(convolutions, n.op->baseName()) == convolutions.end() || n.outputs.size() != 1) return {};
-  const std::optional<size_t> place = n.op->findParameter("bias");
-  if (!place || *place >= n.args.size() || !n.args[*place].isValue()) return {};
+  const std::optional<size_t> place = convolutionOperand(n, "bias");
+  if (!place) return {};
   if (isDepthwise(g, n) || !feedsKernel(g, n.outputs[0])) return {};
   return place;
 }
