@@ -78,8 +78,8 @@ struct Capturing {
 };
 Capturing capturing(const Graph&);
 
-/// How long the process may time algorithms on GPUs from now on, what it has used before included. Nothing changes
-/// where GRAFT_TUNING_SECONDS says how long, or there is no GPU.
+/// How many more seconds the process may time algorithms on GPUs from now on. Nothing changes where
+/// GRAFT_TUNING_SECONDS says how long, or there is no GPU.
 void limitTuning(double seconds);
 /// How many products run with a guessed algorithm because that time is over.
 size_t guessedProducts();

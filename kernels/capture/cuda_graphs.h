@@ -71,7 +71,7 @@ struct GraftCudaGraphs {
   /// The caller resets the memory once more afterwards; by then no work of the capture is left.
   void* (*captureWriting)(void* pool, int (*body)(void*), int (*reset)(void*), void* argument, char* error,
                           size_t size);
-  /// How long the process may time algorithms; what was used before counts.
+  /// How many more seconds the process may time algorithms from now on.
   void (*setTuningSeconds)(double seconds);
   /// How many products run with a guessed algorithm because that time was over.
   size_t (*guessedProblems)();

@@ -1,9 +1,16 @@
 // channels_last: on a GPU, the weights of convolutions over images are laid out with channels last. cuDNN's kernels for
 // tensor cores read and write images so; a convolution whose weight lies so gives such an image, and groups that fuse()
-// makes behind it keep the layout. fold_constants then calculates the weights.
+// makes behind it keep the layout. fold_constants then calculates the weights. Images that the caller gives are laid
+// out once, before all that takes them to a convolution: fuse() makes a kernel of that. And a convolution reads what a
+// contiguous() before it reads, for that would lay the image out in the other way.
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <string_view>
+#include <vector>
 
+#include "core/compile/fusion/group_text.h"
+#include "core/ir/calls/memory_format.h"
 #include "core/ir/subgraph.h"
 #include "matcher/passes/pass.h"
 #include "matcher/rewrite/view_relaxation.h"
@@ -26,10 +33,120 @@ std::optional<size_t> weightPlace(const Graph& g, const Node& n) {
   return place;
 }
 
-Status channelsLast(GraphEditor& editor, const Step& step) {
+Argument formatOf(const Type& image) {
+  return Argument(Named{image.tensorInfo.shape->size() == 5 ? "torch.channels_last_3d" : "torch.channels_last"});
+}
+
+/// The place of the image that a convolution reads and gives with channels last.
+std::optional<size_t> imagePlace(const Graph& g, const Node& n) {
+  std::optional<size_t> place;
+  if (weightPlace(g, n)) place = convolutionOperand(n, "input");
+  if (n.op->name.starts_with("graft.") && n.op->facts->family == OperatorFamily::Convolution) place = 0;
+  if (!place || !n.args[*place].isValue() || !mayBeImage(g.value(n.args[*place].valueId()).type)) return {};
+  return place;
+}
+
+/// Whether it gives an image of images, of which each place is that of one place of theirs: elementwise operators, cats
+/// and pads.
+bool keepsPlaces(const Graph& g, const Node& n) {
+  if (n.outputs.size() != 1 || !mayBeImage(g.value(n.outputs[0]).type)) return false;
+  switch (n.op->facts->family) {
+    case OperatorFamily::Arithmetic:
+    case OperatorFamily::Activation:
+    case OperatorFamily::Cast:
+      return true;
+    default:
+      return n.op->facts->family == OperatorFamily::Shape && n.op->facts->shape == ShapeRule::SameRank;
+  }
+}
+
+/// Images that the caller gives, and the nodes that take them to a convolution.
+class GivenImages {
+ public:
+  GivenImages(GraphEditor& editor, ViewRelaxation& views)
+      : editor_(editor), g_(editor.graph()), views_(views), leads_(g_.nodeBound(), false) {}
+
+  Status layOut() {
+    const std::vector<NodeId> order = g_.order();
+    for (auto id = order.rbegin(); id != order.rend(); ++id) {
+      const Node& n = g_.node(*id);
+      if (n.parent != g_.root()) continue;
+      leads_[id->index] = imagePlace(g_, n) || (keepsPlaces(g_, n) && !readersOf(n.outputs[0]).empty());
+    }
+    const std::vector<ValueId> inputs(g_.inputs().begin(), g_.inputs().end());
+    for (const ValueId input : inputs)
+      if (const Status s = layOut(input, order); !s) return s;
+    return done();
+  }
+
+ private:
+  /// Nodes that take the value to a convolution.
+  std::vector<NodeId> readersOf(ValueId v) const {
+    std::vector<NodeId> out;
+    for (const NodeId user : g_.value(v).users) {
+      if (user.index >= leads_.size() || !leads_[user.index]) continue;
+      const Node& n = g_.node(user);
+      const std::optional<size_t> image = imagePlace(g_, n);
+      if (image ? n.args[*image] == Argument(v) : rankOf(n.outputs[0]) == rankOf(v)) out.push_back(user);
+    }
+    return out;
+  }
+  std::optional<int64_t> rankOf(ValueId v) const { return g_.value(v).type.tensorInfo.rank(); }
+
+  Status layOut(ValueId input, const std::vector<NodeId>& order) {
+    const Type type = g_.value(input).type;
+    if (!mayBeImage(type) || !type.tensorInfo.dtype || !isFloatingPoint(*type.tensorInfo.dtype)) return done();
+    const std::vector<NodeId> readers = readersOf(input);
+    const bool isFixed = std::ranges::any_of(
+        readers, [&](NodeId r) { return !imagePlace(g_, g_.node(r)) && views_.isLayoutFixed(g_.node(r).outputs[0]); });
+    if (readers.empty() || isFixed) return done();
+    const auto first = std::ranges::find_if(order, [&](NodeId n) { return std::ranges::count(readers, n) > 0; });
+    editor_.begin(*first);
+    NodeBuilder b(editor_, *first);
+    const Argument laid = b.call(contiguous, {Argument(input), formatOf(type)});
+    if (b.error()) {
+      editor_.cancel();
+      return *b.error();
+    }
+    editor_.setType(laid.valueId(), type);
+    for (const NodeId reader : readers) {
+      std::vector<Argument> args = g_.node(reader).args;
+      for (Argument& a : args) a.forEachValueMutable([&](ValueId& v) { v = v == input ? laid.valueId() : v; });
+      editor_.setArguments(reader, std::move(args));
+      editor_.noteChanged(reader);
+    }
+    views_.below(input, laid.valueId());
+    editor_.commit();
+    return done();
+  }
+
+  GraphEditor& editor_;
+  const Graph& g_;
+  ViewRelaxation& views_;
+  std::vector<bool> leads_;  // by NodeId
+};
+
+/// Convolutions read what a contiguous() lays out row by row: they would turn it again.
+void readBeforeRows(GraphEditor& editor, ViewRelaxation& views) {
   const Graph& g = editor.graph();
-  if (!isForGpu(g, step)) return done();
-  ViewRelaxation views(editor);
+  for (const NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    const std::optional<size_t> place = imagePlace(g, n);
+    const NodeId maker = place ? g.value(n.args[*place].valueId()).producer : NodeId();
+    if (!maker || g.node(maker).op->name != contiguous || laysChannelsLast(g.node(maker))) continue;
+    if (n.op->name.starts_with("aten.") && views.isLayoutFixed(n.outputs[0])) continue;
+    std::vector<Argument> args = n.args;
+    args[*place] = g.node(maker).args[0];
+    editor.begin(id);
+    editor.setArguments(id, std::move(args));
+    editor.noteChanged(id);
+    editor.commit();
+  }
+}
+
+Status layWeightsOut(GraphEditor& editor, ViewRelaxation& views) {
+  const Graph& g = editor.graph();
+  std::map<ValueId, Argument> laidOut;
   for (const NodeId id : g.order()) {
     const std::optional<size_t> place = weightPlace(g, g.node(id));
     if (!place) continue;
@@ -37,17 +154,18 @@ Status channelsLast(GraphEditor& editor, const Step& step) {
     const ValueId weight = n.args[*place].valueId(), image = n.outputs[0];
     if (views.isLayoutFixed(image)) continue;
     const Type type = g.value(weight).type;
-    const bool isVolume = type.tensorInfo.shape->size() == 5;
     std::vector<Argument> args = n.args;
     editor.begin(id);
-    NodeBuilder b(editor, id);
-    const Argument laid = b.call(
-        contiguous, {args[*place], Argument(Named{isVolume ? "torch.channels_last_3d" : "torch.channels_last"})});
-    if (b.error()) {
-      editor.cancel();
-      return *b.error();
+    Argument& laid = laidOut[weight];
+    if (laid.isNone()) {
+      NodeBuilder b(editor, id);
+      laid = b.call(contiguous, {args[*place], formatOf(type)});
+      if (b.error()) {
+        editor.cancel();
+        return *b.error();
+      }
+      editor.setType(laid.valueId(), type);
     }
-    editor.setType(laid.valueId(), type);
     args[*place] = laid;
     editor.setArguments(id, std::move(args));
     editor.noteChanged(id);
@@ -57,9 +175,17 @@ Status channelsLast(GraphEditor& editor, const Step& step) {
   return done();
 }
 
+Status channelsLast(GraphEditor& editor, const Step& step) {
+  if (!isForGpu(editor.graph(), step)) return done();
+  ViewRelaxation views(editor);
+  readBeforeRows(editor, views);
+  if (const Status s = GivenImages(editor, views).layOut(); !s) return s;
+  return layWeightsOut(editor, views);
+}
+
 }  // namespace
 
-GRAFT_PASS(channels_last, "gpu=True", "on a GPU, convolutions read their weights, and give images, with channels last",
-           channelsLast)
+GRAFT_PASS(channels_last, "gpu=True",
+           "on a GPU, convolutions read weights and images with channels last, and give images so", channelsLast)
 
 }  // namespace graft

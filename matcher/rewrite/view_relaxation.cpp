@@ -4,6 +4,8 @@
 #include <string_view>
 #include <vector>
 
+#include "core/ir/calls/memory_format.h"
+
 namespace graft {
 namespace {
 
@@ -22,7 +24,7 @@ bool carriesTensors(const Type& t) { return t.isTensor() || t.kind == Type::Kind
 bool ViewRelaxation::isRowMajor(ValueId v) {
   for (NodeId maker = graph_.value(v).producer; maker; maker = graph_.value(v).producer) {
     const Node& n = graph_.node(maker);
-    if (n.op->is(OperatorFact::RowMajor)) return true;
+    if (n.op->is(OperatorFact::RowMajor)) return !laysChannelsLast(n);
     if (!n.op->is(OperatorFact::KeepsLayout) || n.args.empty() || !n.args[0].isValue()) return false;
     v = n.args[0].valueId();
   }

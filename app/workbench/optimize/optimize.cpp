@@ -15,7 +15,6 @@
 #include "core/base/atomic_file.h"
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
-#include "core/torch/cuda_runner.h"
 #include "core/torch/timing_turn.h"
 
 namespace graft::workbench {
@@ -313,7 +312,6 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     reached(OptimizeStage::Recipes);
     return nothing("none of the recipes that come with Graft fits it");
   }
-  limitTuning(3);  // as for apply: whoever asked waits for it
   auto original = runOfOriginal(model, model.graph, inputs, trials.options(), job);
   if (!original) return original.error();
   report.beside = original->name;

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "core/formats/export.h"
+#include "core/torch/cuda_runner.h"
 #include "matcher/passes/passes.h"
 #include "matcher/search/search.h"
 
@@ -16,6 +17,9 @@ namespace {
 
 /// Most seconds for timing kernels, and most of the budget.
 constexpr double mostGroupSeconds = 10, groupShare = 0.25;
+/// Most seconds for timing algorithms of products and convolutions, for each plan: what a plan is found to take must
+/// not depend on how many came before it. And most of the budget.
+constexpr double mostTuningSeconds = 3, tuningShare = 0.1;
 
 bool isCancelled(const Error& e) { return e.kind == ErrorKind::Cancelled; }
 constexpr const char* overBudget = "not tried: the time for trying was over (--budget)";
@@ -75,6 +79,7 @@ Trials::Trials(const Prepared& before, const OptimizeRequest& request, const Sem
 Result<Variant> Trials::build(const Plan& plan) {
   tell("writing " + nameOf(plan));
   const double start = seconds(), kernelsBefore = groupSeconds_;
+  limitTuning(std::min(mostTuningSeconds, request_.budget * tuningShare));
   auto folder = TemporaryFolder::inSystem();
   if (!folder) return folder.error();
   Variant out{plan, before_.model.graph, {}, std::move(*folder), {}};

@@ -192,7 +192,10 @@ size_t peakMemory(int device) {
       stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
 }
 
-void setTuningSeconds(double seconds) { tuningBudget().setSeconds(seconds); }
+void setTuningSeconds(double seconds) {
+  TuningBudget& budget = tuningBudget();
+  budget.setSeconds(budget.secondsUsed() + seconds);
+}
 
 bool setAutotune(bool on) { return std::exchange(options().autotune, on); }
 

@@ -119,6 +119,55 @@ return %r)");
   CHECK(run->steps[0].records.size() == 1);
 }
 
+TEST_CASE("channels_last lays weights of convolutions out on a GPU, and images that a caller gives, once") {
+  const std::string head = R"(input %x : f32[1,8,9,9]@cuda:0
+input %s : f32[1,8,9,9]@cuda:0
+weight %w "w" : f32[8,8,3,3]@cuda:0
+)";
+  const auto text = [](const Graph& g) { return toText(g, {.sources = false}); };
+  const auto contains = [](const std::string& all, const std::string& part) { return all.find(part) != all.npos; };
+  // Elementwise operators and cats take an image to a convolution, and what reads its memory as rows is a reshape.
+  Graph g = graph(head + R"(%m = aten.mul.Tensor(%x, 2.0) : f32[1,8,9,9]@cuda:0
+%c = aten.conv2d.default(%m, %w) : f32[1,8,7,7]@cuda:0
+%d = aten.conv2d.default(%x, %w) : f32[1,8,7,7]@cuda:0
+%v = aten.view.default(%m, [1, 648]) : f32[1,648]@cuda:0
+%n = aten.neg.default(%s) : f32[1,8,9,9]@cuda:0
+%y = aten.sum.default(%x) : f32[]@cuda:0
+return (%c, %d, %v, %n, %y))");
+  REQUIRE(runPass(g, "channels_last").size() == 3);  // the image, and each convolution's weight
+  CHECK(g.nodeCount() == 8);                         // the weight, too, is laid out once
+  const std::string once = text(g);
+  INFO(once);
+  CHECK(std::regex_search(once, std::regex("%contiguous = aten.contiguous.default\\(%x, .*channels_last>\\)")));
+  CHECK(contains(once, "aten.mul.Tensor(%contiguous, "));
+  CHECK(contains(once, "aten.conv2d.default(%contiguous, "));
+  CHECK(contains(once, "aten.reshape.default(%m, "));
+  CHECK(contains(once, "aten.neg.default(%s)"));
+  CHECK(contains(once, "aten.sum.default(%x)"));
+  // A convolution would turn what a contiguous() lays out in rows.
+  Graph rows = graph(head + R"(%p = aten.permute.default(%s, [0, 3, 1, 2]) : f32[1,9,8,9]@cuda:0
+%q = aten.permute.default(%p, [0, 2, 3, 1]) : f32[1,8,9,9]@cuda:0
+%k = aten.contiguous.default(%q) : f32[1,8,9,9]@cuda:0
+%c = aten.conv2d.default(%k, %w) : f32[1,8,7,7]@cuda:0
+return (%c, %k))");
+  REQUIRE(runPass(rows, "channels_last").size() == 2);
+  INFO(text(rows));
+  CHECK(contains(text(rows), "aten.conv2d.default(%q, "));
+  // Memory that is read as it lies stays so.
+  Graph fixed = graph(head + R"(%m = aten.mul.Tensor(%x, 2.0) : f32[1,8,9,9]@cuda:0
+%c = aten.conv2d.default(%m, %w) : f32[1,8,7,7]@cuda:0
+%v = aten.as_strided.default(%m, [8], [1]) : f32[8]@cuda:0
+return (%c, %v))");
+  runPass(fixed, "channels_last");
+  INFO(text(fixed));
+  CHECK(contains(text(fixed), "aten.mul.Tensor(%x, "));
+  Graph onCpu = graph(R"(input %x : f32[1,8,9,9]@cpu
+weight %w "w" : f32[8,8,3,3]@cpu
+%c = aten.conv2d.default(%x, %w) : f32[1,8,7,7]@cpu
+return %c)");
+  CHECK(runPass(onCpu, "channels_last").empty());
+}
+
 TEST_CASE("eliminate_common records the second calculation as the first") {
   Graph g = graph(R"(input %x : f32[2,3]
 %a = aten.relu.default(%x) : f32[2,3]

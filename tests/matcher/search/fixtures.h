@@ -30,6 +30,11 @@ inline OperatorSet& operators() {
              "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
              "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, "
              "SymInt[1] dilation=1, SymInt groups=1) -> Tensor",
+             "aten::conv2d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[2] stride=1, SymInt[2] padding=0, "
+             "SymInt[2] dilation=1, SymInt groups=1) -> Tensor",
+             "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+             "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
+             "Tensor(a)",
              "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
              "aten::mul.int(int a, int b) -> int",
              "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",

@@ -522,6 +522,30 @@ TEST_CASE("on a GPU, what a library does in several kernels is a kernel without 
   CHECK(groupsOf(g, options) == std::vector<Names>{{"m"}});
 }
 
+TEST_CASE("on a GPU, a kernel lays the caller's image out with channels last") {
+  static OperatorsOf operators(
+      {"aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+       "aten::permute(Tensor(a) self, int[] dims) -> Tensor(a)"});
+  const Graph g = graphOf(R"(graph g {
+    input %x : f16[1,64,32,32]
+    input %t : f16[1,32,32,64]
+    input %z : f16[1,64,32,32]
+    %a = aten.contiguous.default(%x, memory_format=<torch.channels_last>) : f16[1,64,32,32]
+    %p = aten.permute.default(%t, [0, 3, 1, 2]) : f16[1,64,32,32]
+    %b = aten.contiguous.default(%p, memory_format=<torch.channels_last>) : f16[1,64,32,32]
+    %c = other.images.default(%z) : f16[1,64,32,32]
+    %d = aten.contiguous.default(%c, memory_format=<torch.channels_last>) : f16[1,64,32,32]
+    %r = aten.contiguous.default(%z) : f16[1,64,32,32]
+    return %a, %b, %d, %r
+  })",
+                          operators);
+  FusionOptions options;
+  planForGpu(options);
+  // What lies so already is not copied, and so are rows that stay rows.
+  CHECK(groupsOf(g, options) == std::vector<Names>{{"a"}});
+  CHECK(groupsOf(g).empty());
+}
+
 TEST_CASE("on a GPU, pooling with places is a kernel, with what is behind it") {
   const std::string forward = R"(graph g {
     input %x : f16[2,64,32,32]
