@@ -67,7 +67,12 @@ void Level::breakIntoColumns(const Options& options) {
       };
       if (best < 0 || cost(l) < cost(best)) best = l;
     }
-    if (best < 0 && l + 1 < layers && height - bottom_[l] >= 0.3 * most) best = l;  // one layer is a column of its own
+    // One layer that is too tall for the rest of this column begins the next one, or is a column of its own.
+    if (best < 0 && options.early && l > columns.back().first && bottom_[l - 1] - start >= 0.3 * most &&
+        over[static_cast<size_t>(l - 1)].size() <= mostOverACut)
+      best = l - 1;
+    else if (best < 0 && l + 1 < layers && height - bottom_[l] >= 0.3 * most)
+      best = l;
     if (best < 0) {
       if (l + 1 < layers) ++l;
       continue;

@@ -4,6 +4,7 @@
 #include <array>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 
@@ -24,6 +25,7 @@ struct Wrapping {
   double slim = 3.5;   ///< `Level::Options::slim`
   double shape = 1.4;  ///< of a level: how much wider than long it may be, as boxes are
   bool tail = false;   ///< of the model itself: `Level::Options::tail`
+  bool early = false;  ///< `Level::Options::early`
 };
 
 class Nested {
@@ -265,6 +267,7 @@ class Nested {
                    .shape = isDown() ? wrapping_.shape : 1 / wrapping_.shape,
                    .low = wrapping_.low * (isDown() ? low : shortest),
                    .slim = wrapping_.slim,
+                   .early = wrapping_.early,
                    .tail = wrapping_.tail && box < 0,
                    .mirrored = box < 0});
     const double margin = Metrics::margin, header = box < 0 ? margin : Metrics::header + 4;
@@ -460,20 +463,23 @@ Result<LevelPlans> planLevels(const VisibleGraph& graph, const CancelToken& canc
 }
 
 Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
-  // Of its size: there, all boxes have words. One row in a high pane looks lost, however short it is.
-  const double shown = options.flow == Flow::Down ? 0.3 : 0.9;
-  constexpr double better = 1.1, betterForWords = 1.03, betterByTail = 1.05;
-  constexpr size_t most = 12000;  // boxes in all tries: more would be felt
+  // Of its size: what is shown larger stays as it is. One row in a high pane looks lost, however short it is.
+  const double shown = options.flow == Flow::Down ? 0.6 : 0.9;
+  const double small = options.flow == Flow::Down ? 0.3 : shown;  // there, all boxes have words
+  constexpr double better = 1.1, muchBetter = 1.2, betterForWords = 1.03, betterByTail = 1.05;
+  constexpr size_t most = 12000, mostAgain = 5000;  // boxes in all tries: more would be felt
   static constexpr std::array<Wrapping, 5> others{{{1, 2}, {2.0 / 3, 3.5}, {8.0 / 3, 3.5}, {0.4, 2.5}, {0.3, 3.5}}};
   // They break more of what is straight.
   static constexpr std::array<Wrapping, 4> forWords{{{2.0 / 3, 2, 2}, {0.3, 2, 2}, {2, 1.5}, {1, 1.5}}};
+  // Smaller drawings have time for more.
+  static constexpr std::array<Wrapping, 3> again{{{}, {0.6, 2}, {0.6, 1.5}}};
   Result<Layout> best = Nested(graph, options, {}, cancel).run();
   if (!options.columns || !best) return best;
-  size_t laidOut = graph.boxes.size();
+  size_t laidOut = graph.boxes.size(), room = most;
   double scale = scaleAtFit(*best);
   Wrapping chosen;
   const auto attempt = [&](const Wrapping& other, double factor, double enough) -> Status {
-    if (scale >= enough || laidOut + graph.boxes.size() > most) return done();
+    if (scale >= enough || laidOut + graph.boxes.size() > room) return done();
     laidOut += graph.boxes.size();
     Result<Layout> tried = Nested(graph, options, other, cancel).run();
     if (!tried) return tried.error();
@@ -483,11 +489,22 @@ Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& opt
     chosen = other;
     return done();
   };
-  for (const Wrapping& other : others)
-    if (Status s = attempt(other, better, shown); !s) return s.error();
   const double legible = scaleForWords(graph, options.flow);
-  for (const Wrapping& other : forWords)
-    if (Status s = attempt(other, betterForWords, legible); !s) return s.error();
+  const auto tryAll = [&](std::span<const Wrapping> wrappings, double factor, double enough, bool early) -> Status {
+    for (Wrapping other : wrappings) {
+      other.early = early;
+      if (Status s = attempt(other, scale < small ? factor : muchBetter, enough); !s) return s;
+    }
+    return done();
+  };
+  if (Status s = tryAll(others, better, shown, false); !s) return s.error();
+  if (Status s = tryAll(forWords, betterForWords, legible, false); !s) return s.error();
+  room = mostAgain;
+  for (const bool early : {false, true}) {
+    if (Status s = tryAll(again, better, shown, early); !s) return s.error();
+  }
+  if (Status s = tryAll(others, better, shown, true); !s) return s.error();
+  room = most;
   chosen.tail = true;
   if (Status s = attempt(Wrapping(chosen), betterByTail, shown); !s) return s.error();
   return best;

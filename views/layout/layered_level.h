@@ -60,6 +60,7 @@ class Level {
     double shape = 1.4;     ///< the width in heights that columns aim at
     double low = 2000;      ///< pixels: what is lower stays whole
     double slim = 3.5;      ///< times as slim as wanted: what is wider stays whole
+    bool early = false;     ///< a column ends before a layer that is too tall for the rest of it
     bool tail = false;      ///< what follows one layer that is nearly all of the level begins another column
     bool mirrored = false;  ///< items on the way back stand beside the others, upside down: it runs up
   };

@@ -358,6 +358,40 @@ TEST_CASE("what follows a module that is nearly all of a drawing is no strip bes
   CHECK(end.y > encoder.bottom());
 }
 
+TEST_CASE("a layer that is too tall for the rest of a column begins the next one") {
+  // As masks and embeddings stand above an encoder.
+  const auto placed = [](bool early) {
+    Level level;
+    int last = level.addItem(200, 40);
+    for (int i = 0; i < 4; ++i) {
+      const int next = level.addItem(200, 40);
+      level.addEdge({.from = last, .to = next, .net = static_cast<uint32_t>(i)});
+      last = next;
+    }
+    level.addEdge({.from = last, .to = level.addItem(400, 900), .net = 9});
+    level.place({.columns = true, .low = 500, .slim = 2, .early = early});
+    return level;
+  };
+  const Level whole = placed(false), cut = placed(true);
+  CHECK(whole.items.back().y > 300);
+  CHECK(cut.items.back().y < 100);
+  CHECK(cut.items.back().x - 200 > 200);
+  CHECK(cut.height < 0.8 * whole.height);
+}
+
+TEST_CASE("what is shown large at fit keeps its one column") {
+  Graph g;
+  const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+  ValueId last = g.addInput("x", Type::tensor(DType::Float32, {Dim(4)}));
+  for (int i = 0; i < 14; ++i) last = g.output(g.append(g.root(), relu, {Argument(last)}));
+  g.setReturns(g.root(), {Argument(last)});
+  const VisibleGraph view = makeVisibleGraph(g);
+  const Result<Layout> layout = layoutLayered(view);
+  REQUIRE(layout);
+  REQUIRE(test::qualityOf(view, *layout).fitScale > 0.6);
+  CHECK(test::qualityOf(view, *layout).straightness == 1);
+}
+
 TEST_CASE("to the right, boxes leave out their names and shapes stand below them") {
   const VisibleGraph view = makeVisibleGraph(test::encoder(1), {.depth = -1});
   Box named, nameless;
