@@ -2,7 +2,9 @@
 // its cut, the budget, pins, memory, other budgets.
 #include <QAccessible>
 #include <QComboBox>
+#include <QDockWidget>
 #include <QLabel>
+#include <QScrollBar>
 #include <QSignalSpy>
 #include <QToolButton>
 #include <cmath>
@@ -67,6 +69,19 @@ class CapturedTest : public test::WindowFixture {
     QTest::qWait(100);
     for (const Plot* plot : page()->findChildren<Plot*>())
       QVERIFY2(plot->height() >= 110, qPrintable(QStringLiteral("%1 × %2").arg(plot->width()).arg(plot->height())));
+  }
+
+  void chartsDoNotCoverEachOtherInALowPane() {
+    openStep();
+    window_->arrange(Arrangement::Measure);
+    for (const QSize size : {QSize(1024, 700), QSize(1440, 700), QSize(900, 900), QSize(1600, 1200)}) {
+      window_->resize(size);
+      QTest::qWait(100);
+      const QRect memory = page()->memoryPlot()->geometry(), budgets = page()->budgetPlot()->geometry();
+      QVERIFY(!memory.intersects(budgets));
+      QVERIFY(memory.height() >= 110 && budgets.height() >= 110);
+      QVERIFY(memory.width() >= 150 && budgets.width() >= 150);
+    }
   }
 
   void aButtonOpensTheTrainingStepOfAJointGraph() {
@@ -170,6 +185,23 @@ class CapturedTest : public test::WindowFixture {
     panel->filter()->setText(QStringLiteral("grad"));
     QVERIFY(panel->tree()->topLevelItem(0)->isHidden());
     QVERIFY(!panel->tree()->topLevelItem(1)->isHidden());
+  }
+
+  void guardsThatAreLongerThanThePanelIsWideGoOnBelow() {
+    openCapture("broken.fx");
+    Q_EMIT window_->findChild<PanelContext*>()->panelAsked(QStringLiteral("guards"));
+    auto* panel = window_->panel<GuardsPanel>();
+    QTRY_VERIFY(panel->isVisible());
+    QTreeWidgetItem* item = panel->tree()->topLevelItem(0)->child(0);
+    const auto height = [&] { return panel->tree()->visualItemRect(item).height(); };
+    const int one = height();
+    item->setText(0,
+                  QStringLiteral("inputs of another dtype, device or size than i64[2,32]@cpu, which is a long line"));
+    QTRY_VERIFY(height() > one + panel->fontMetrics().height() / 2);
+    QVERIFY(!panel->tree()->horizontalScrollBar()->isVisible());
+    window_->resize(window_->width() + 900, window_->height());
+    window_->resizeDocks({qobject_cast<QDockWidget*>(panel->parentWidget())}, {900}, Qt::Horizontal);
+    QTRY_COMPARE(height(), one);
   }
 
   void aNewWindowIsAtTheSameGraph() {

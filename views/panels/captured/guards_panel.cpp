@@ -1,6 +1,7 @@
 #include "views/panels/captured/guards_panel.h"
 
 #include <QHeaderView>
+#include <QStyledItemDelegate>
 #include <QVBoxLayout>
 
 #include "views/widgets/empty_hint.h"
@@ -14,6 +15,32 @@ QString groupTitle(const QString& about) {
   return GuardsPanel::tr("Python and PyTorch around it");
 }
 
+/// Lines that are longer than the panel is wide go on below: their ends say what the guard was captured with.
+class WrappedLines : public QStyledItemDelegate {
+ public:
+  explicit WrappedLines(QTreeWidget* tree) : QStyledItemDelegate(tree), tree_(tree) {}
+
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    const QSize one = QStyledItemDelegate::sizeHint(option, index);
+    const int indent = tree_->indentation() * (index.parent().isValid() ? 2 : 1);
+    const int margins = 2 * (tree_->style()->pixelMetric(QStyle::PM_FocusFrameHMargin, nullptr, tree_) + 1);
+    const int width = tree_->columnWidth(0) - indent - margins;
+    const QFontMetrics metrics(option.font);
+    const int height =
+        metrics.boundingRect(QRect(0, 0, width, 1 << 16), Qt::TextWordWrap, index.data().toString()).height();
+    return {one.width(), std::max(one.height(), one.height() + height - metrics.height())};
+  }
+
+ protected:
+  void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override {
+    QStyledItemDelegate::initStyleOption(option, index);
+    option->features |= QStyleOptionViewItem::WrapText;
+  }
+
+ private:
+  QTreeWidget* tree_;
+};
+
 }  // namespace
 
 GuardsPanel::GuardsPanel(PanelContext& context, QWidget* parent)
@@ -26,10 +53,10 @@ GuardsPanel::GuardsPanel(PanelContext& context, QWidget* parent)
   tree_ = new QTreeWidget(this);
   tree_->setHeaderLabels({tr("Captured again by a call with")});
   tree_->setAccessibleName(tr("Guards of the captured graph"));
-  // The end of a long line, which says what the guard was captured with, is to be read, too.
-  tree_->header()->setStretchLastSection(false);
-  tree_->header()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
-  tree_->setUniformRowHeights(true);
+  tree_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
+  auto* lines = new WrappedLines(tree_);
+  tree_->setItemDelegate(lines);
+  tree_->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
   tree_->setIndentation(12);
   new EmptyHint(tree_, tr("Guards are of graphs that torch.compile captured: open a .fx file of graft_fx.capture()."));
   auto* column = new QVBoxLayout(this);
@@ -38,6 +65,7 @@ GuardsPanel::GuardsPanel(PanelContext& context, QWidget* parent)
   column->addWidget(filter_);
   column->addWidget(tree_, 1);
   connect(filter_, &QLineEdit::textChanged, this, &GuardsPanel::applyFilter);
+  connect(tree_->header(), &QHeaderView::sectionResized, lines, [lines] { Q_EMIT lines->sizeHintChanged({}); });
   connect(&capture_, &Capture::changed, this, &GuardsPanel::refresh);
   refresh();
 }

@@ -14,6 +14,7 @@ namespace graft {
 namespace {
 
 constexpr double left = 62, right = 14, top = 26, bottom = 34;
+constexpr int least = 110;
 
 void drawTitle(QPainter& p, const QRectF& area, const QString& title) {
   p.setPen(toQt(themePalette().text));
@@ -36,7 +37,7 @@ void drawAxes(QPainter& p, const QRectF& area, const QString& most) {
 LiveMemoryPlot::LiveMemoryPlot(TrainingCut& cut, QWidget* parent)
     : Plot(QStringLiteral("memory"), tr("Memory of activations over the step"), parent), cut_(cut) {
   setMouseTracking(true);
-  setMinimumHeight(80);
+  setMinimumHeight(least);
   connect(&cut_, &TrainingCut::changed, this, [this] { stopsChanged(); });
 }
 
@@ -142,7 +143,7 @@ bool LiveMemoryPlot::event(QEvent* e) {
 BudgetPlot::BudgetPlot(TrainingCut& cut, QWidget* parent)
     : Plot(QStringLiteral("budgets"), tr("Budgets"), parent), cut_(cut) {
   setMouseTracking(true);
-  setMinimumHeight(80);
+  setMinimumHeight(least);
   connect(&cut_, &TrainingCut::changed, this, [this] { stopsChanged(); });
 }
 

@@ -6,6 +6,7 @@
 #include <QHeaderView>
 #include <QMenu>
 #include <QResizeEvent>
+#include <QScrollArea>
 #include <QTabBar>
 #include <QToolButton>
 #include <QVBoxLayout>
@@ -174,6 +175,7 @@ QWidget* TrainingPage::makeSide() {
   memory_ = new LiveMemoryPlot(cut_);
   budgets_ = new BudgetPlot(cut_);
   auto* charts = new QWidget;
+  charts->installEventFilter(this);
   charts_ = new QBoxLayout(QBoxLayout::TopToBottom, charts);
   charts_->setContentsMargins(0, 6, 0, 6);
   charts_->addWidget(memory_, 1);
@@ -181,7 +183,12 @@ QWidget* TrainingPage::makeSide() {
   side_ = new QTabWidget;
   side_->setDocumentMode(true);
   side_->tabBar()->setAccessibleName(tr("Parts of the training step"));
-  side_->addTab(charts, tr("Memory"));
+  // In a low window there may be no room for even one of them.
+  auto* scroll = new QScrollArea;
+  scroll->setFrameShape(QFrame::NoFrame);
+  scroll->setWidgetResizable(true);
+  scroll->setWidget(charts);
+  side_->addTab(scroll, tr("Memory"));
   side_->addTab(saved_, tr("Saved"));
   side_->addTab(again_, tr("Computed again"));
   return side_;
@@ -209,13 +216,21 @@ void TrainingPage::resizeEvent(QResizeEvent* e) {
   constexpr int oneLine = 640;
   first_->setDirection(e->size().width() < oneLine ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
   const Qt::Orientation wanted = e->size().width() < narrow ? Qt::Vertical : Qt::Horizontal;
-  // Below the drawing there is little height: side by side, but where that would be too narrow for their axes.
-  constexpr int narrowCharts = 420;
-  charts_->setDirection(wanted == Qt::Vertical && e->size().width() >= narrowCharts ? QBoxLayout::LeftToRight
-                                                                                    : QBoxLayout::TopToBottom);
   if (parts_->orientation() == wanted) return;
   parts_->setOrientation(wanted);
   parts_->setSizes(wanted == Qt::Vertical ? QList<int>{3200, 2000} : QList<int>{3000, 2000});
+}
+
+/// The charts stand one above the other where both are then high enough, or else beside each other, but where that
+/// would be too narrow for their axes.
+bool TrainingPage::eventFilter(QObject* charts, QEvent* e) {
+  constexpr int narrow = 420, high = 320;
+  if (e->type() == QEvent::Resize) {
+    const QSize size = static_cast<QResizeEvent*>(e)->size();
+    charts_->setDirection(size.height() < high && size.width() >= narrow ? QBoxLayout::LeftToRight
+                                                                         : QBoxLayout::TopToBottom);
+  }
+  return QWidget::eventFilter(charts, e);
 }
 
 void TrainingPage::refreshLegend() {

@@ -44,6 +44,7 @@ class TrainingPage : public QWidget {
 
  protected:
   void resizeEvent(QResizeEvent*) override;
+  bool eventFilter(QObject* charts, QEvent*) override;
 
  private:
   QWidget* makeHead();
