@@ -248,6 +248,41 @@ class CompileViewTest : public test::WindowFixture {
     QVERIFY(!panel->summary().contains(QStringLiteral("plan before")));
   }
 
+  void anyEarlierPlanIsCompared() {
+    openCompile();
+    auto* menu = window_->findChild<QMenu*>(QStringLiteral("earlierPlans"));
+    QVERIFY(menu && !menu->isEnabled());
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    compilation().fuse({QStringLiteral("layer_norm_1"), QStringLiteral("add_5")});
+    QTRY_VERIFY(isReady() && compilation().undoLabel().startsWith(QStringLiteral("fuse")));
+    QVERIFY(menu->isEnabled());
+    Q_EMIT menu->aboutToShow();
+    QCOMPARE(menu->actions().size(), qsizetype{2});
+    QVERIFY(menu->actions()[0]->text().startsWith(QStringLiteral("after “keep apart gelu, layer_norm” · ")));
+    QVERIFY(menu->actions()[1]->text().startsWith(QStringLiteral("as it was at first · ")));
+    const auto differs = [&](const char* node) {
+      return compilation().difference() && compilation().difference()->ofNode(QString::fromLatin1(node));
+    };
+    menu->actions()[0]->trigger();
+    QTRY_VERIFY(window_->comparison().isComparing() && compilation().difference());
+    QCOMPARE(compilation().planBeforeTitle(), QStringLiteral("the plan before “fuse layer_norm_1, add_5”"));
+    QVERIFY(!differs("gelu") && differs("add_5"));
+    // The first one knows neither change.
+    menu->actions()[1]->trigger();
+    QCOMPARE(compilation().planBeforeTitle(), QStringLiteral("the plan at first"));
+    QVERIFY(differs("gelu") && differs("add_5"));
+    // Another change leaves it where it is; the comparison's end forgets it.
+    compilation().undo();
+    QTRY_VERIFY(isReady() && compilation().undoLabel().startsWith(QStringLiteral("keep apart")));
+    QVERIFY(compilation().difference() && differs("gelu") && !differs("add_5"));
+    compilation().redo();
+    QTRY_VERIFY(isReady() && compilation().undoLabel().startsWith(QStringLiteral("fuse")));
+    window_->setCompare(false);
+    view().comparePlans();
+    QVERIFY(!differs("gelu") && differs("add_5"));
+  }
+
   void theKeysGoFromDifferenceToDifference() {
     openCompile();
     compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});

@@ -47,6 +47,7 @@ void Compilation::forget() {
   timeline_ = {};
   graph_ = nullptr;
   comparing_ = false;
+  compared_ = -1;
   whyNone_.clear();
   current_.clear();
   isDefault_ = true;
@@ -168,15 +169,42 @@ void Compilation::setForGpu(bool on) {
   Q_EMIT changed();
 }
 
-std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
-  if (!canUndo()) return nullptr;
-  const Step& before = steps_[static_cast<size_t>(at_) - 1];
-  return before.graph == document_.graph() ? before.plan : nullptr;
+std::vector<Compilation::EarlierPlan> Compilation::earlierPlans() const {
+  std::vector<EarlierPlan> out;
+  for (int i = at_ - 1; i >= 0; --i) {
+    const Step& step = steps_[static_cast<size_t>(i)];
+    if (!step.plan || step.graph != document_.graph()) continue;
+    out.push_back({.step = i,
+                   .title = i == 0 ? tr("as it was at first") : tr("after “%1”").arg(step.label),
+                   .kernels = static_cast<int>(step.plan->generatedCount())});
+  }
+  return out;
 }
 
-void Compilation::setComparing(bool on) {
-  if (on == comparing_) return;
+const Compilation::Step* Compilation::stepBefore() const {
+  if (!canUndo()) return nullptr;
+  const Step& before = steps_[static_cast<size_t>(compared_ >= 0 && compared_ < at_ ? compared_ : at_ - 1)];
+  return before.plan && before.graph == document_.graph() ? &before : nullptr;
+}
+
+std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
+  const Step* before = stepBefore();
+  return before ? before->plan : nullptr;
+}
+
+QString Compilation::planBeforeTitle() const {
+  const Step* before = stepBefore();
+  if (!before) return {};
+  const auto step = static_cast<int>(before - steps_.data());
+  if (step == at_ - 1) return tr("the plan before “%1”").arg(undoLabel());
+  return step == 0 ? tr("the plan at first") : tr("the plan after “%1”").arg(before->label);
+}
+
+void Compilation::setComparing(bool on, int step) {
+  const int compared = on ? step : -1;
+  if (on == comparing_ && compared == compared_) return;
   comparing_ = on;
+  compared_ = compared;
   Q_EMIT changed();
 }
 

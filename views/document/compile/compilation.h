@@ -57,10 +57,20 @@ class Compilation : public QObject {
   bool canRedo() const { return at_ + 1 < static_cast<int>(steps_.size()); }
   QString undoLabel() const { return canUndo() ? steps_[static_cast<size_t>(at_)].label : QString(); }
   QString redoLabel() const { return canRedo() ? steps_[static_cast<size_t>(at_) + 1].label : QString(); }
-  /// The plan before its last change, of the same graph; null where there is none.
+  /// Plans of the same graph, as they were before the changes since; the latest first.
+  struct EarlierPlan {
+    int step = 0;
+    QString title{};  ///< "after “fuse gelu, add”"
+    int kernels = 0;  ///< that Graft generates
+  };
+  std::vector<EarlierPlan> earlierPlans() const;
+  /// The earlier plan that is compared with: the one before the last change, where nothing else was said; null where
+  /// there is none.
   std::shared_ptr<const CompilePlan> planBefore() const;
-  /// Whether somebody looks at the plan and the one before side by side.
-  void setComparing(bool on);
+  /// "the plan before “fuse gelu, add”"
+  QString planBeforeTitle() const;
+  /// Whether somebody looks at the plan and an earlier one side by side: that of the step, or the one before.
+  void setComparing(bool on, int step = -1);
   /// While somebody does, what differs; null otherwise, and where there is no plan before.
   const PlanDifference* difference() const;
   /// Whether kernels are planned as for a model on a GPU wherever the model lies: to be looked at.
@@ -128,6 +138,7 @@ class Compilation : public QObject {
   void syncSteering();
   void forget();
   void goTo(int step);
+  const Step* stepBefore() const;
   void follow();
 
   Document& document_;
@@ -139,7 +150,8 @@ class Compilation : public QObject {
   bool isDefault_ = true;  ///< of `current_`
   std::vector<Step> steps_;
   int at_ = 0;
-  int busy_ = 0;  ///< the call under way
+  int compared_ = -1;  ///< the step whose plan is compared with; -1: the one before
+  int busy_ = 0;       ///< the call under way
   int revision_ = 0;
   int recording_ = 0;  ///< the call
   RunTimeline timeline_;

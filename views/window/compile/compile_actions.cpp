@@ -3,6 +3,7 @@
 #include <QMenuBar>
 
 #include "views/document/compile/compilation.h"
+#include "views/document/run_figures.h"
 #include "views/panels/compile/kernels_panel.h"
 #include "views/window/actions.h"
 #include "views/window/compile/compile_view.h"
@@ -56,6 +57,18 @@ void Actions::makeCompileMenu() {
     show();
     window_.compileView().comparePlans();
   });
+  QMenu* earlier = menu->addMenu(tr("Compare with an &earlier plan"));
+  earlier->setObjectName(QStringLiteral("earlierPlans"));
+  connect(earlier, &QMenu::aboutToShow, this, [this, show, earlier, &compilation] {
+    earlier->clear();
+    for (const Compilation::EarlierPlan& plan : compilation.earlierPlans())
+      earlier->addAction(
+          tr("%1 · %2").arg(plan.title, counted(plan.kernels, tr("generated kernel"), tr("generated kernels"))), this,
+          [this, show, step = plan.step] {
+            show();
+            window_.compileView().comparePlans(step);
+          });
+  });
   menu->addSeparator();
   add(menu, {"fuseSelection", tr("&Fuse the selection")}, [this, show] {
     show();
@@ -67,7 +80,8 @@ void Actions::makeCompileMenu() {
   });
   QAction* undo = add(menu, {"undoPlan", tr("&Undo"), {}, "undo"}, [&compilation] { compilation.undo(); });
   QAction* redo = add(menu, {"redoPlan", tr("&Redo"), {}, "redo"}, [&compilation] { compilation.redo(); });
-  const auto refresh = [&compilation, undo, redo, forGpu] {
+  const auto refresh = [&compilation, undo, redo, forGpu, earlier] {
+    earlier->setEnabled(!compilation.earlierPlans().empty());
     forGpu->setChecked(compilation.isForGpu());
     undo->setEnabled(compilation.canUndo());
     redo->setEnabled(compilation.canRedo());

@@ -134,7 +134,7 @@ void CompileView::groupBefore(Comparison::Grouping& grouping) {
   const ViewOptions words = kernelOptions(before, &difference, &names);
   grouping.options.words.insert(words.words.begin(), words.words.end());
   grouping.title = tr("the plan now: %1").arg(difference.text());
-  grouping.beforeTitle = tr("the plan before “%1”").arg(compilation_.undoLabel());
+  grouping.beforeTitle = compilation_.planBeforeTitle();
   addPlanDifference(grouping.changes, difference, names);
   for (const GroupDifference& g : difference.groups) {
     const KernelInfo* k = g.now.isEmpty() ? before.find(g.before) : compilation_.plan().find(g.now);
@@ -191,11 +191,13 @@ void CompileView::tellNotCaptured() {
                           why.isEmpty() ? tr("the engine is still reading the file") : why);
 }
 
-void CompileView::comparePlans() {
-  if (!compilation_.planBefore())
+void CompileView::comparePlans(int step) {
+  const std::vector<Compilation::EarlierPlan> earlier = compilation_.earlierPlans();
+  if (earlier.empty())
     return Q_EMIT document_.failed(tr("There is no other plan to compare with"),
                                    tr("fuse, keep apart or move something first"));
-  compilation_.setComparing(true);
+  compilation_.setComparing(true, step);
+  if (!compilation_.planBefore()) compilation_.setComparing(true, earlier.front().step);  // that one was never planned
   setByKernels(true);
   window_.comparison().compareFrom(0);
 }
