@@ -3,6 +3,7 @@
 #include <QPaintEvent>
 #include <QPainter>
 #include <QResizeEvent>
+#include <QTimer>
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -24,6 +25,8 @@ constexpr double legibleScale = 0.7;
 constexpr size_t laidOutInPlace = 3000;
 /// Square pixels: of less, a map of the drawing would hide too much.
 constexpr int smallCanvas = 900 * 600;
+/// Boxes, and four times as many where pixels are half as large: while one zooms, more are not painted for each frame.
+constexpr double sketchedFrom = 3000;
 
 }  // namespace
 
@@ -38,6 +41,11 @@ Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme
   overview_->hide();
   card_ = new HoverCard(this);
   connect(this, &Canvas::viewChanged, card_, &QWidget::hide);
+  zoomRests_ = new QTimer(this);
+  zoomRests_->setSingleShot(true);
+  constexpr int rest = 120;  // milliseconds: notches of a wheel come faster
+  zoomRests_->setInterval(rest);
+  connect(zoomRests_, &QTimer::timeout, this, &Canvas::invalidate);
 }
 
 Canvas::~Canvas() { layoutToken_.cancel(); }
@@ -315,13 +323,38 @@ void Canvas::panTo(QPointF centre) {
 
 void Canvas::zoomBy(double factor, QPointF at) {
   if (!scene_) return;
+  keepSketch();
   const QPointF fixed = toScene(at);
   scale_ = std::clamp(scale_ * factor, smallestScale, largestScale);
   origin_ = fixed - at / scale_;
   viewTouched_ = true;
-  invalidate();
+  constexpr double far = 2;  // times: what is shown larger or smaller than that is painted
+  if (const double shown = scale_ / sketchScale_; isSketched() && shown < far && shown > 1 / far) {
+    zoomRests_->start();
+    update();
+  } else {
+    invalidate();
+  }
   placeOverview();
   Q_EMIT viewChanged();
+}
+
+/// Of very many boxes: the picture so far is shown larger or smaller until the zooming rests.
+void Canvas::keepSketch() {
+  const double dpr = devicePixelRatioF();
+  if (isSketched() || !cacheValid_ || static_cast<double>(scene_->view.boxes.size()) * dpr * dpr < sketchedFrom) return;
+  sketch_ = cache_;
+  sketchOrigin_ = origin_;
+  sketchScale_ = scale_;
+}
+
+void Canvas::paintSketch(QPainter& p) {
+  const double factor = scale_ / sketchScale_;
+  p.fillRect(rect(), toQt(palette_.background));
+  constexpr double fine =
+      1.5;  // of pixels that are half as large, nobody sees the steps, and there are four times as many
+  p.setRenderHint(QPainter::SmoothPixmapTransform, devicePixelRatioF() < fine);
+  p.drawPixmap(QRectF(toWidget(sketchOrigin_), QSizeF(size()) * factor), sketch_, QRectF(sketch_.rect()));
 }
 
 void Canvas::zoomToKeys(const QStringList& keys, double largest, double smallest) {
@@ -428,6 +461,8 @@ void Canvas::toggleSelected() {
 
 void Canvas::invalidate() {
   cacheValid_ = false;
+  sketch_ = {};
+  zoomRests_->stop();
   update();
 }
 
@@ -450,8 +485,11 @@ void Canvas::pan(QPointF delta) {
   viewTouched_ = true;
   const double dpr = devicePixelRatioF();
   const QPoint device = whole * dpr;
-  if (cacheValid_ && !cache_.isNull() && std::abs(device.x()) < cache_.width() &&
-      std::abs(device.y()) < cache_.height()) {
+  if (isSketched()) {
+    zoomRests_->start();
+    update();
+  } else if (cacheValid_ && !cache_.isNull() && std::abs(device.x()) < cache_.width() &&
+             std::abs(device.y()) < cache_.height()) {
     QRegion exposed;
     cache_.scroll(device.x(), device.y(), cache_.rect(), &exposed);
     for (const QRect& r : exposed)
@@ -476,6 +514,10 @@ void Canvas::paintEvent(QPaintEvent*) {
     return;
   }
   const double dpr = devicePixelRatioF();
+  if (isSketched() && sketch_.size() == size() * dpr) {
+    paintSketch(p);
+    return paintFrame(p);
+  }
   if (cache_.size() != size() * dpr) {
     cache_ = QPixmap(size() * dpr);
     cache_.setDevicePixelRatio(dpr);
@@ -486,6 +528,11 @@ void Canvas::paintEvent(QPaintEvent*) {
     cacheValid_ = true;
   }
   p.drawPixmap(0, 0, cache_);
+  paintFrame(p);
+}
+
+/// What stands over the drawing.
+void Canvas::paintFrame(QPainter& p) {
   p.setRenderHint(QPainter::Antialiasing);
   if (hover_ >= 0) {
     const QRectF r = scene_->rect(hover_);
@@ -532,7 +579,7 @@ void Canvas::centre(double scale) {
 }
 
 void Canvas::resizeEvent(QResizeEvent* e) {
-  cacheValid_ = false;
+  invalidate();
   // A panel that comes or goes beside it leaves what one looks at in the middle.
   if (viewTouched_ && !autoFit_ && e->oldSize().isValid()) {
     const QSize grown = e->size() - e->oldSize();

@@ -16,6 +16,8 @@
 #include "views/canvas/canvas_frame.h"
 #include "views/canvas/label_places.h"
 
+class QTimer;
+
 namespace graft {
 
 struct CardText;
@@ -147,6 +149,10 @@ class Canvas : public QWidget {
   void pan(QPointF deltaPixels);
   void invalidate();
   void paintCache(const QRect& area);
+  void keepSketch();
+  bool isSketched() const { return !sketch_.isNull(); }
+  void paintSketch(QPainter& p);
+  void paintFrame(QPainter& p);
   void placeOverview();
   void pointAtLegend(bool is);
   void navigateTo(QString from, int direction, qsizetype number);
@@ -174,6 +180,10 @@ class Canvas : public QWidget {
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;
   bool cacheValid_ = false;
+  QPixmap sketch_;        ///< while one zooms: the last whole picture, …
+  QPointF sketchOrigin_;  ///< … and the view that it is of
+  double sketchScale_ = 1;
+  QTimer* zoomRests_;
   QPoint press_, last_;
   bool dragging_ = false, pressed_ = false;
   QString title_, placeholder_;

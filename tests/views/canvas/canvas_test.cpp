@@ -125,6 +125,50 @@ class CanvasTest : public test::WindowFixture {
     }
   }
 
+  void zoomingTenThousandBoxesKeepsUpAndIsSharpWhereItRests() {
+    Canvas canvas;
+    QVERIFY(test::showTenThousandBoxes(canvas));
+    const QPointF middle(600, 400);
+    for (const double scale : {0.05, 0.8}) {
+      canvas.setView(canvas.scene()->bounds().topLeft(), scale);
+      canvas.repaint();
+      std::vector<double> ms;
+      for (int i = 0; i < 20; ++i) {
+        const double start = test::threadMs();
+        canvas.zoomBy(i % 8 < 4 ? 1.05 : 1 / 1.05, middle);
+        canvas.repaint();
+        ms.push_back(test::threadMs() - start);
+      }
+      std::sort(ms.begin(), ms.end());
+      qInfo("zooming %zu boxes at scale %.2f: %.1f ms a frame", canvas.scene()->view.boxes.size(), scale, ms[10]);
+      QVERIFY(ms[10] < 16.7);  // milliseconds: 60 frames a second
+      // What is shown meanwhile lies where it belongs; panned, too.
+      canvas.zoomBy(1.2, middle);
+      const QImage sketch = canvas.grab().toImage();
+      QTest::keyClick(&canvas, Qt::Key_Down);
+      const QImage panned = canvas.grab().toImage();
+      QVERIFY(panned != sketch);
+      QTest::qWait(300);
+      const QImage rested = canvas.grab().toImage();
+      QVERIFY(rested != panned);
+      canvas.setTheme(Theme::Light);  // all is painted anew
+      QVERIFY(canvas.grab().toImage() == rested);
+      const double apart = test::roughDifference(panned, rested), moved = test::roughDifference(sketch, rested);
+      QVERIFY2(apart < 8 && apart < 0.75 * moved, qPrintable(QStringLiteral("%1, %2").arg(apart).arg(moved)));
+    }
+  }
+
+  void smallDrawingsArePaintedAtEachZoom() {
+    Canvas canvas;
+    canvas.resize(800, 600);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(3)));
+    canvas.grab();
+    canvas.zoomBy(1.3, QPointF(400, 300));
+    const QImage zoomed = canvas.grab().toImage();
+    canvas.setTheme(Theme::Light);
+    QVERIFY(canvas.grab().toImage() == zoomed);
+  }
+
   /// A strip at a time, as one pans, and all at once.
   void whatComesIntoViewIsWhatAWholePaintShows() {
     ViewOptions all;

@@ -1,7 +1,9 @@
 // A canvas of ten thousand boxes, and how long its frames take: for the window's tests and its measurements.
 #pragma once
 
+#include <QImage>
 #include <QTest>
+#include <cmath>
 #include <ctime>
 #include <vector>
 
@@ -13,6 +15,19 @@ namespace graft::test {
 
 /// Processor time of this process: what other jobs on the machine take is not in it.
 inline double processorMs() { return 1000.0 * static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
+
+/// How far grey values of two pictures are apart at the mean, of 255; of what one sees from far away.
+inline double roughDifference(const QImage& one, const QImage& other) {
+  constexpr int across = 60, down = 40;
+  const auto rough = [](const QImage& image) {
+    return image.scaled(across, down, Qt::IgnoreAspectRatio, Qt::SmoothTransformation);
+  };
+  const QImage a = rough(one), b = rough(other);
+  double sum = 0;
+  for (int y = 0; y < down; ++y)
+    for (int x = 0; x < across; ++x) sum += std::abs(qGray(a.pixel(x, y)) - qGray(b.pixel(x, y)));
+  return sum / (across * down);
+}
 
 /// Every module of a large encoder open; false where it is not drawn in time.
 inline bool showTenThousandBoxes(Canvas& canvas) {

@@ -96,6 +96,17 @@ bool frames(const QString& folder) {
     }
     const QString percent = QString::number(scale * 100, 'f', 1);
     report(qPrintable(QStringLiteral("  zooming at %1 %").arg(percent)), zooming, "processor");
+    std::vector<double> turning;  // a turn of the wheel: frames in between, and the last one
+    const QPointF middle(600, 400);
+    canvas.setView(canvas.scene()->bounds().topLeft(), scale);
+    canvas.repaint();
+    for (int i = 0; i < 40; ++i) {
+      const double start = test::processorMs();
+      canvas.zoomBy(i % 8 < 4 ? 1.05 : 1 / 1.05, middle);
+      canvas.repaint();
+      turning.push_back(test::processorMs() - start);
+    }
+    report("    a notch of the wheel", turning, "processor");
     std::vector<double> places;
     for (int i = 0; i < 20; ++i) {
       const double start = test::processorMs();
