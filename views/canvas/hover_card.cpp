@@ -159,11 +159,7 @@ void HoverCard::show(const CardText& card, const QRect& box, const Palette& colo
     html += QStringLiteral("<div style=\"color:%2;margin-top:6px\">%1</div>").arg(card.hint.toHtmlEscaped(), dim);
   text_->setText(html);
   setAccessibleDescription(card.plain());
-  QPalette own;
-  own.setColor(QPalette::Window, toQt(colors.surface));
-  own.setColor(QPalette::Mid, toQt(mix(colors.surface, colors.dim, 0.5)));
-  own.setColor(QPalette::WindowText, toQt(colors.text));
-  setPalette(own);
+  setCardColors(*this, colors);
   setFixedWidth(width);
   const int height = heightForWidth(width);
   setFixedHeight(height > 0 ? height : sizeHint().height());

@@ -122,6 +122,8 @@ Color Palette::change(Change change) const {
 
 Color Palette::wrong() const { return readable(change(Change::Removed), window, text); }
 
+Color Palette::chosen() const { return mix(background, accent, 0.22); }
+
 Color Palette::faint() const { return readable(mix(background, text, 0.5), background, text); }
 
 Color Palette::pattern(size_t index) const {

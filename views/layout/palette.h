@@ -44,6 +44,8 @@ struct Palette {
   Color wrong() const;
   /// The quietest letters: line numbers, hints in empty fields.
   Color faint() const;
+  /// The ground of a row or a button that is chosen.
+  Color chosen() const;
   /// Distinct colours for pattern nodes, by their number.
   Color pattern(size_t index) const;
   /// A perceptual scale from cold to hot, 0 … 1.

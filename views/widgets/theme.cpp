@@ -89,7 +89,7 @@ void applyTheme(Theme theme) {
     q.setColor(QPalette::Disabled, role, toQt(disabled));
   QApplication::setPalette(q);
   // Quiet, as in the drawing: the row is marked, its text stays as it is.
-  q.setColor(QPalette::Highlight, toQt(mix(p.background, p.accent, 0.22)));
+  q.setColor(QPalette::Highlight, toQt(p.chosen()));
   q.setColor(QPalette::HighlightedText, toQt(p.text));
   QApplication::setPalette(q, "QAbstractItemView");
 }
@@ -100,6 +100,14 @@ void tint(QWidget& widget, Color text) {
   own.setColor(QPalette::Text, toQt(text));  // on the ground of a list
   if (!widget.testAttribute(Qt::WA_SetPalette) || widget.palette().color(QPalette::WindowText) != toQt(text))
     widget.setPalette(own);
+}
+
+void setCardColors(QWidget& card, const Palette& colors) {
+  QPalette own;
+  own.setColor(QPalette::Window, toQt(colors.surface));
+  own.setColor(QPalette::Mid, toQt(mix(colors.surface, colors.dim, 0.5)));
+  own.setColor(QPalette::WindowText, toQt(colors.text));
+  card.setPalette(own);
 }
 
 void setGround(QWidget& widget, Color ground, Color frame) {

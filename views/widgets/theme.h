@@ -27,6 +27,8 @@ const Palette& themePalette();
 void tint(QWidget& widget, Color text);
 /// The colours of a widget's ground, and of its frame and its buttons'.
 void setGround(QWidget& widget, Color ground, Color frame);
+/// The colours of what stands over the window for a moment: the card of a box, the tip of a call.
+void setCardColors(QWidget& card, const Palette& colors);
 /// A card's ground and frame, in the colours Window and Mid of its palette.
 void paintCard(QWidget& card, double radius);
 

@@ -38,7 +38,7 @@ bool isHovered(const QStyleOption* option) {
 }
 
 QColor hoverColor() { return toQt(mix(themePalette().window, themePalette().text, 0.09)); }
-QColor chosenColor() { return toQt(mix(themePalette().background, themePalette().accent, 0.22)); }
+QColor chosenColor() { return toQt(themePalette().chosen()); }
 QColor accentColor() { return toQt(themePalette().accent); }
 
 /// A rounded rectangle of whole pixels with a frame one pixel wide; either may be missing.

@@ -156,11 +156,8 @@ CallTip::CallTip(QWidget* parent) : QLabel(parent, Qt::ToolTip) {
 }
 
 void CallTip::refreshTheme() {
-  const Palette& p = themePalette();
   setFont(monospace());
-  QPalette own;
-  own.setColor(QPalette::Window, toQt(mix(p.background, p.text, p.dark ? 0.10 : 0.03)));
-  setPalette(own);
+  setCardColors(*this, themePalette());
 }
 
 void CallTip::paintEvent(QPaintEvent* e) {
