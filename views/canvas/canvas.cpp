@@ -552,14 +552,17 @@ void Canvas::paintFrame(QPainter& p) {
 }
 
 /// A legend that is folded opens under the pointer.
-void Canvas::pointAtLegend(bool is) {
-  if (is == isLegendOpen_) return;
-  isLegendOpen_ = is;
+/// The legend opens under the pointer, and what stands at the top goes aside.
+void Canvas::pointAtFrame(bool isLegend, bool isTop) {
+  if (isLegend == isLegendOpen_ && isTop == isTopAside_) return;
+  isLegendOpen_ = isLegend;
+  isTopAside_ = isTop;
   update();
 }
 
 CanvasFrame Canvas::frame() const {
-  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_, legendCorner_, isLegendOpen_},
+  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_, legendCorner_, isLegendOpen_,
+           isTopAside_},
           size(),
           origin_,
           scale_};

@@ -154,7 +154,7 @@ class Canvas : public QWidget {
   void paintSketch(QPainter& p);
   void paintFrame(QPainter& p);
   void placeOverview();
-  void pointAtLegend(bool is);
+  void pointAtFrame(bool isLegend, bool isTop);
   void navigateTo(QString from, int direction, qsizetype number);
   /// Of edges that something is said of, the one under the point, where no box is; -1: none.
   int edgeUnder(QPointF point) const;
@@ -175,7 +175,7 @@ class Canvas : public QWidget {
   QPointF origin_;  ///< of the scene at the widget's top left
   double scale_ = 1;
   double autoFitSmallest_ = 0.65;
-  bool hasLegend_ = false, isLegendOpen_ = false, showsFocus_ = false;
+  bool hasLegend_ = false, isLegendOpen_ = false, isTopAside_ = false, showsFocus_ = false;
   Corner legendCorner_ = Corner::BottomLeft, overviewCorner_ = Corner::BottomRight;
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;

@@ -127,32 +127,41 @@ void CanvasFrame::paint(QPainter& p) const {
   paintMarks(p);
 }
 
-void CanvasFrame::paintTop(QPainter& p) const {
+std::vector<CanvasFrame::Pill> CanvasFrame::pills() const {
   constexpr double left = 12, top = 10, high = 22;
+  std::vector<Pill> out;
   double x = left;
-  const auto pill = [&](const QString& text, const QFont& font, Color ink) {
-    const QRectF r(x, top, QFontMetricsF(font).horizontalAdvance(text) + 20, high);
-    p.setPen(Qt::NoPen);
-    p.setBrush(toQt(look_.palette.background));  // an edge, so that what is behind it does not run into its words
-    p.drawRoundedRect(r.adjusted(-5, -5, 5, 5), 16, 16);
-    p.setBrush(toQt(mix(look_.palette.background, look_.palette.text, 0.08)));
-    p.drawRoundedRect(r, 11, 11);
-    p.setFont(font);
-    p.setPen(toQt(ink));
-    p.drawText(r, Qt::AlignCenter, text);
-    x = r.right() + 8;
+  const auto add = [&](const QString& text, int weight, Color ink, double room) {
+    const QFontMetricsF metrics(drawingFont(12, weight));
+    const QString shown = metrics.elidedText(text, weight == QFont::DemiBold ? Qt::ElideRight : Qt::ElideLeft, room);
+    out.push_back({{x, top, metrics.horizontalAdvance(shown) + 20, high}, shown, weight, ink});
+    x = out.back().place.right() + 8;
   };
-  if (!look_.title.isEmpty()) {
-    const QFont font = drawingFont(12, QFont::DemiBold);
-    const double room = area_.width() - 2 * left - 20;
-    pill(QFontMetricsF(font).elidedText(look_.title, Qt::ElideRight, room), font, look_.palette.text);
-  }
-  if (inside_.isEmpty()) return;
-  const QFont font = drawingFont(12, QFont::Medium);
+  if (!look_.title.isEmpty()) add(look_.title, QFont::DemiBold, look_.palette.text, area_.width() - 2 * left - 20);
   // Half of the width: the arrow upwards stands in the middle.
   const double room = (marks_.empty() ? area_.width() - left : area_.center().x() - 48) - x - 20;
-  const QString text = QFontMetricsF(font).elidedText(inside_.join(QStringLiteral(" ▸ ")), Qt::ElideLeft, room);
-  if (room > 40) pill(text, font, look_.palette.dim);
+  if (!inside_.isEmpty() && room > 40) add(inside_.join(QStringLiteral(" ▸ ")), QFont::Medium, look_.palette.dim, room);
+  return out;
+}
+
+QRectF CanvasFrame::topPlace() const {
+  QRectF out;
+  for (const Pill& pill : pills()) out |= pill.place;
+  return out;
+}
+
+void CanvasFrame::paintTop(QPainter& p) const {
+  if (look_.isTopAside) return;
+  for (const Pill& pill : pills()) {
+    p.setPen(Qt::NoPen);
+    p.setBrush(toQt(look_.palette.background));  // an edge, so that what is behind it does not run into its words
+    p.drawRoundedRect(pill.place.adjusted(-5, -5, 5, 5), 16, 16);
+    p.setBrush(toQt(mix(look_.palette.background, look_.palette.text, 0.08)));
+    p.drawRoundedRect(pill.place, 11, 11);
+    p.setFont(drawingFont(12, pill.weight));
+    p.setPen(toQt(pill.ink));
+    p.drawText(pill.place, Qt::AlignCenter, pill.text);
+  }
 }
 
 void CanvasFrame::paintMarks(QPainter& p) const {

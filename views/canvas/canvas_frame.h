@@ -38,6 +38,7 @@ struct FrameLook {
   bool hasMarks = true;
   Corner legendCorner = Corner::BottomLeft;
   bool isLegendOpen = false;  ///< its words show, whatever they cover
+  bool isTopAside = false;    ///< the title and the names of modules show what is behind them
 };
 
 class CanvasFrame {
@@ -50,6 +51,8 @@ class CanvasFrame {
   const std::vector<EdgeMark>& marks() const { return marks_; }
   /// Titles of the open modules whose heads are out of sight above, outermost first.
   const QStringList& inside() const { return inside_; }
+  /// Of the title and those names; empty where there is neither.
+  QRectF topPlace() const;
   /// What the legend says of kinds and changes, in order.
   std::vector<std::pair<QString, Color>> legend() const;
   /// Of the legend, or of the scale of heat colours: with its words where they cover no boxes, else as a row of
@@ -62,6 +65,13 @@ class CanvasFrame {
  private:
   void findMarks();
   void findInside();
+  struct Pill {
+    QRectF place;
+    QString text;
+    int weight = 0;
+    Color ink;
+  };
+  std::vector<Pill> pills() const;
   void paintTop(QPainter& painter) const;
   void paintMarks(QPainter& painter) const;
   void paintHeatScale(QPainter& painter) const;

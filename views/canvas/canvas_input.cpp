@@ -58,7 +58,7 @@ void Canvas::mouseMoveEvent(QMouseEvent* e) {
     setCursor(Qt::PointingHandCursor);
   else
     unsetCursor();
-  pointAtLegend(framed.legendPlace().contains(e->position()));
+  pointAtFrame(framed.legendPlace().contains(e->position()), framed.topPlace().contains(e->position()));
   const int box = isMark || isLegendOpen_ ? -1 : scene_->boxAt(toScene(e->position()));
   if (box == hover_) return;
   card_->hide();
@@ -203,7 +203,7 @@ void Canvas::focusOutEvent(QFocusEvent* e) {
 
 void Canvas::leaveEvent(QEvent*) {
   hover_ = -1;
-  pointAtLegend(false);
+  pointAtFrame(false, false);
   card_->hide();
   update();
   Q_EMIT hovered({});

@@ -87,6 +87,26 @@ class FrameTest : public test::WindowFixture {
     QCOMPARE(inside.last(), QStringLiteral("attention"));
   }
 
+  void whatIsBehindTheNamesOfModulesShowsUnderThePointer() {
+    Canvas canvas;
+    canvas.resize(700, 500);
+    ViewOptions open;
+    open.depth = -1;
+    canvas.setViewOptions(open);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    canvas.setView(canvas.scene()->bounds().center() - QPointF(350, 250), 1);
+    canvas.show();
+    const QRectF place = canvas.frame().topPlace();
+    QVERIFY(!canvas.frame().inside().isEmpty() && place.width() > 60);
+    const QRect there = place.adjusted(2, 2, -2, -2).toRect();
+    const auto seen = [&] { return canvas.grab(there).toImage(); };
+    const QImage covered = seen();
+    QTest::mouseMove(&canvas, place.center().toPoint());
+    QTRY_VERIFY(seen() != covered);
+    QTest::mouseMove(&canvas, QPoint(350, 400));
+    QTRY_VERIFY(seen() == covered);
+  }
+
   void theLegendNamesWhatThereIs() {
     open();
     canvas().setDepth(-1);
