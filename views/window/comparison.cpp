@@ -14,6 +14,17 @@
 #include "views/widgets/theme.h"
 
 namespace graft {
+namespace {
+
+/// A text takes a moment: of larger graphs nothing is said.
+bool haveSameText(const Graph& a, const Graph& b) {
+  constexpr size_t most = 20'000;
+  if (a.nodeCount() > most || a.nodeCount() != b.nodeCount()) return false;
+  const TextOptions options{.sources = false};
+  return toText(a, options) == toText(b, options);
+}
+
+}  // namespace
 
 Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent), document_(document) {
   canvas_ = new Canvas;
@@ -134,6 +145,10 @@ std::vector<RecordInfo> Comparison::records() const {
 
 void Comparison::showPair(Pair pair) {
   pair_ = std::move(pair);
+  if (pair_.before == pair_.after)
+    pair_.afterTitle = tr("%1: identical").arg(pair_.afterTitle);
+  else if (haveSameText(*pair_.before, *pair_.after))
+    pair_.afterTitle = tr("%1: identical but for weights").arg(pair_.afterTitle);
   pairRecords_ = recordsBetween(*pair_.before, *pair_.after);
   comparing_ = true;
   Q_EMIT comparingChanged(true);
@@ -211,10 +226,7 @@ bool Comparison::areEqual() const {
   if (!a || !b) return false;
   if (a == b) return true;
   if (!document_.recordsToHere().empty() && document_.otherPath().isEmpty()) return false;
-  constexpr size_t most = 20'000;  // a text takes a moment: of larger ones nothing is said
-  if (a->nodeCount() > most) return false;
-  const TextOptions options{.sources = false};
-  return a->nodeCount() == b->nodeCount() && toText(*a, options) == toText(*b, options);
+  return haveSameText(*a, *b);
 }
 
 void Comparison::refreshTheme() {

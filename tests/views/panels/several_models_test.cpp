@@ -85,6 +85,7 @@ class SeveralModelsTest : public test::WindowFixture {
     QTRY_COMPARE(window_->canvas()->scene()->graph->nodeCount(), size_t{26});
     QTRY_COMPARE(window_->beforeCanvas()->scene()->graph->nodeCount(), size_t{52});
     QVERIFY(window_->canvas()->boxDecorations().anyChange || window_->beforeCanvas()->boxDecorations().anyChange);
+    QVERIFY(!window_->canvas()->title().contains(QStringLiteral("identical")));
     // The model's own history is shown again as soon as it moves, or comparing ends.
     document().undo();
     QVERIFY(!comparison.showsPair());
@@ -95,6 +96,19 @@ class SeveralModelsTest : public test::WindowFixture {
     window_->setCompare(false);
     QVERIFY(!comparison.showsPair());
     QVERIFY(!window_->beforeCanvas()->isVisible());
+  }
+
+  void equalOnesSaySo() {
+    fill();
+    Comparison& comparison = window_->comparison();
+    const GraphRef original = document().original();
+    comparison.showPair({original, original, QStringLiteral("one"), QStringLiteral("two")});
+    QCOMPARE(window_->canvas()->title(), QStringLiteral("two: identical"));
+    const auto copy = std::make_shared<Graph>(*original);
+    comparison.showPair({original, copy, QStringLiteral("one"), QStringLiteral("two")});
+    QCOMPARE(window_->canvas()->title(), QStringLiteral("two: identical but for weights"));
+    comparison.showPair({original, document().graph(), QStringLiteral("one"), QStringLiteral("two")});
+    QCOMPARE(window_->canvas()->title(), QStringLiteral("two"));
   }
 
   void aRowCanComeFirstOrGo() {

@@ -12,6 +12,7 @@
 #include <QPushButton>
 #include <QSettings>
 #include <QStandardPaths>
+#include <QTableWidget>
 #include <QTest>
 #include <cstdio>
 #include <functional>
@@ -177,10 +178,23 @@ class Looker {
     window_.docks().show(QStringLiteral("sideBySide"));
     auto* panel = window_.panel<SideBySidePanel>();
     panel->list().addStep(0);
-    panel->list().addFile(document_.path());
+    panel->list().addFile(document_.path(), document_.capturedGraphs().isEmpty() ? QString() : document_.method());
+    // The same model in other formats, where they lie beside it.
+    const QFileInfo file(document_.path());
+    for (const char* suffix : {"pt", "pt2", "fx"}) {
+      const QString other = file.dir().filePath(file.completeBaseName() + QLatin1Char('.') + QLatin1String(suffix));
+      if (other != document_.path() && QFile::exists(other)) panel->list().addFile(other);
+    }
     if (!until("the other files", [&] { return panel->list().canRun(); })) return;
     panel->list().run(1);
-    if (until("their runs", [&] { return !panel->list().isRunning(); })) shoot("several");
+    if (!until("their runs", [&] { return !panel->list().isRunning(); })) return;
+    shoot("several");
+    QTableWidget* table = panel->table();
+    for (const int row : {0, table->rowCount() - 1})
+      table->setRangeSelected(QTableWidgetSelectionRange(row, 0, row, table->columnCount() - 1), true);
+    panel->openDrawings();
+    if (until("both drawings", [&] { return isDrawn(); })) shoot("several_drawings");
+    window_.setCompare(false);
   }
 
   void training() {

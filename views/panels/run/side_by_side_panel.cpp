@@ -30,6 +30,7 @@ SideBySidePanel::SideBySidePanel(PanelContext& context, QWidget* parent)
   table_->horizontalHeaderItem(Kernels)->setToolTip(tr("Nodes that compute something in a run: views are none"));
   table_->horizontalHeaderItem(Speed)->setToolTip(tr("How many times as fast as the first row"));
   table_->horizontalHeaderItem(Error)->setToolTip(tr("The largest difference of an output from the first row's"));
+  table_->horizontalHeader()->setHighlightSections(false);
   table_->setSelectionBehavior(QAbstractItemView::SelectRows);
   table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
