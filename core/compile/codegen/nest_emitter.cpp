@@ -92,7 +92,7 @@ Value NestEmitter::compute(ExprId id) {
     case Op::Range:
       return rangeValue(e.range());
     case Op::Size: {
-      const std::string at = "getelementptr i64, ptr %sizes, i64 " + std::to_string(e.index);
+      const std::string at = "getelementptr i8, ptr %sizes, i64 " + std::to_string(8 * e.index);
       const Value pointer = b_.instruction(DType::Int64, 1, 0, at);
       return b_.instruction(DType::Int64, 1, 0, "load i64, ptr " + pointer.name + ", align 8");
     }

@@ -82,16 +82,20 @@ void Scheduler::emitTemporary(TensorId t, const std::function<bool(TensorId)>& i
   std::vector<Target> targets{planned(t, l_[t].buffer)};
   // Where each iteration begins with a sum that is wanted, too (a mean's, for what elements are off it by), it stores
   // that sum on the way: what is summed up is read once.
-  std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
-  std::erase_if(reads, [&](const Request& r) { return l_[r.tensor].form == Form::Repeated; });
-  if (const TensorId first = reads.size() == 1 ? reads.begin()->tensor : TensorId();
-      first && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && isInside(*reads.begin()) &&
-      !temporaries_.contains(first) && isWanted(first)) {
-    Target also = planned(first, l_[first].buffer);
-    if (also.outer == targets.front().outer && also.domain.index == reads.begin()->index) {
+  if (l_[t].form == Form::Reduction) {
+    const std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
+    for (const Request& r : reads) {
+      const bool isReadElsewhere = std::ranges::any_of(
+          reads, [&](const Request& other) { return other.tensor == r.tensor && other.index != r.index; });
+      if (isReadElsewhere || l_[r.tensor].form != Form::Reduction || !isInside(r) || temporaries_.contains(r.tensor))
+        continue;
+      if (!isWanted(r.tensor)) continue;
+      Target also = planned(r.tensor, l_[r.tensor].buffer);
+      if (also.outer != targets.front().outer || also.domain.index != r.index) continue;
       also.isLocalToo = true;
-      temporaries_.insert(first);
+      temporaries_.insert(r.tensor);
       targets.push_back(std::move(also));
+      break;
     }
   }
   if (auto result = withParts_.extract(t)) targets.push_back(std::move(result.mapped()));

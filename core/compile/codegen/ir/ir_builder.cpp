@@ -39,9 +39,6 @@ std::string withLanes(const std::string& scalar, int lanes) {
 }  // namespace
 
 std::string IrBuilder::type(DType dtype, int lanes) { return withLanes(scalarType(dtype), lanes); }
-std::string IrBuilder::memoryType(DType dtype, int lanes) {
-  return withLanes(dtype == DType::Bool ? "i8" : scalarType(dtype), lanes);
-}
 std::string IrBuilder::suffix(DType dtype, int lanes) {
   const std::string scalar = scalarType(dtype);
   const std::string name = scalar == "float" ? "f32" : scalar == "double" ? "f64" : scalar;
@@ -230,23 +227,24 @@ Value IrBuilder::scale(const Value& x, const Value& n) {
 
 Value IrBuilder::loadPointer(const Value& table, int64_t index) {
   const Value at = emit(DType::Int64, 1, table.scope,
-                        "getelementptr inbounds ptr, ptr " + table.name + ", i64 " + std::to_string(index));
+                        "getelementptr inbounds i8, ptr " + table.name + ", i64 " + std::to_string(8 * index));
   return emit(DType::Int64, 1, table.scope, "load ptr, ptr " + at.name + ", align 8");
 }
 
 Value IrBuilder::advance(const Value& pointer, DType element, const Value& count) {
   if (count.isConstant && count.name == "0") return pointer;
-  // LLVM 14 takes two addresses for one where they differ in the element's type alone (EarlyCSE and GVN, with opaque
-  // pointers; later versions do not):
-  //   %a = getelementptr float, ptr %p, i64 8
-  //   %b = getelementptr i16, ptr %p, i64 8
-  // %b becomes %a. So a pointer is advanced by elements of one size alone.
-  [[maybe_unused]] const size_t bytes = elementBytes_.try_emplace(pointer.name, dtypeSize(element)).first->second;
-  assert(bytes == dtypeSize(element));
+  // In bytes. LLVM 14 takes two addresses for one where they differ in the element's type alone (EarlyCSE and GVN with
+  // opaque pointers, and loop strength reduction, which counts in bytes; later versions do not):
+  //   %a = getelementptr i16, ptr %p, i64 16
+  //   %b = getelementptr i8, ptr %p, i64 16
+  const auto size = static_cast<int64_t>(dtypeSize(element));
+  const Value bytes = size == 1          ? count
+                      : count.isConstant ? integer(DType::Int64, std::stoll(count.name) * size)
+                                         : binary("mul", count, integer(DType::Int64, size));
   const int lanes = std::max(pointer.lanes, count.lanes);
   const std::string base = (pointer.lanes == 1 ? "ptr " : withLanes("ptr", pointer.lanes) + " ") + pointer.name;
   return emit(DType::Int64, lanes, std::max(pointer.scope, count.scope),
-              "getelementptr " + memoryType(element, 1) + ", " + base + ", " + typed(count));
+              "getelementptr i8, " + base + ", " + typed(bytes));
 }
 
 Value IrBuilder::memoryRead(const std::string& text, DType dtype, int lanes, int scope, int64_t version) {

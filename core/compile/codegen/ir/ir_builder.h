@@ -97,9 +97,8 @@ class IrBuilder {
   std::string finish(const std::string& signature);
   const std::set<std::string>& declarations() const { return declarations_; }
 
-  static std::string type(DType, int lanes);        ///< "<16 x float>"
-  static std::string memoryType(DType, int lanes);  ///< where bool takes a byte
-  static std::string suffix(DType, int lanes);      ///< "v16f32", as intrinsics spell it
+  static std::string type(DType, int lanes);    ///< "<16 x float>"
+  static std::string suffix(DType, int lanes);  ///< "v16f32", as intrinsics spell it
   std::string typed(const Value& v) const { return type(v.dtype, v.lanes) + " " + v.name; }
   std::string newName() { return "%v" + std::to_string(names_++); }
 
@@ -121,7 +120,6 @@ class IrBuilder {
   std::vector<Scope> scopes_;
   std::vector<std::vector<Scope>> suspended_;
   std::set<std::string> declarations_;
-  std::unordered_map<std::string, size_t> elementBytes_;  ///< of each pointer that was advanced
   bool hasAvx512_;
   int names_ = 0;
   int loops_ = 0;

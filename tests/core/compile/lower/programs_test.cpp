@@ -102,6 +102,29 @@ TEST_CASE("on a GPU, what a column sum is made of and what is stored of it is re
   CHECK(count(apart, "\nnest") == 3);
 }
 
+TEST_CASE("on a GPU, statistics of few long rows read what they are of once, whatever else it is made of") {
+  const auto nestsOf = [&](const std::string& text) {
+    const auto program = lower::lower(typedGraph(text), {}, lower::kGpu);
+    REQUIRE_RESULT(program);
+    UNSCOPED_INFO(loops::printProgram(*program));
+    return program->nests.size();
+  };
+  // The parts, what joins them, and the result.
+  CHECK(nestsOf(R"(graph g {
+    input %x : f16[1,64,56,56]
+    %n = aten.group_norm.default(%x, 1)
+    return %n
+  })") == 3);
+  // The windows' sums are stored before, and are no statistic.
+  CHECK(nestsOf(R"(graph g {
+    input %x : f16[1,64,56,56]
+    %p = aten.avg_pool2d.default(%x, [3, 3], [1, 1], [1, 1], False, False)
+    %d = aten.sub.Tensor(%p, %x)
+    %n = aten.group_norm.default(%d, 1)
+    return %d, %n
+  })") == 4);
+}
+
 TEST_CASE("on a GPU, gradients over rows and over columns are one kernel, and the join of the columns' parts") {
   // 37 rows: the last part of the columns is shorter.
   const Graph g = typedGraph(R"(graph g {
