@@ -6,6 +6,13 @@ const BOX = 0, IN = 1, OUT = 2, DUMMY = 3;
 const MARGIN = 14, HEADER = 26;
 const SHAPE = 1.4;  // the width in heights that columns aim at
 const LOW = 2000, SHORT = 5000;  // what is lower, or shorter, stays whole: boxes are wider than high
+/**
+ * When levels go on in columns: how long they are at least, in LOW or SHORT; how many times as slim as wanted; whether a
+ * column ends before a layer that is too tall for the rest of it.
+ */
+const USUAL = {low: 1, slim: 3.5, early: false};
+const OTHERS = [[1, 2], [2 / 3, 3.5], [8 / 3, 3.5], [0.4, 2.5], [0.3, 3.5], [1, 3.5], [0.6, 2], [0.6, 1.5]];
+const WRAPPINGS = [false, true].flatMap((early) => OTHERS.map(([low, slim]) => ({low, slim, early})));
 
 /** The positions nearest to the wishes that keep the gaps: pool adjacent violators. */
 function project(positions, weights, gaps) {
@@ -30,7 +37,7 @@ function project(positions, weights, gaps) {
 
 /** The items of one container. `sizeOf(box)` gives {w, h} and, of an open one, its level. `shape`: of columns; 0: none. */
 class PlacedLevel {
-  constructor(plan, sizeOf, shape, labelLength) {
+  constructor(plan, sizeOf, shape, wrapping, labelLength) {
     this.plan = plan;
     this.labelLength = labelLength;
     const n = plan.items.length;
@@ -65,7 +72,7 @@ class PlacedLevel {
     this.attach();
     this.route();
     if (plan.turn) this.mirror();
-    else if (shape) this.breakIntoColumns(shape);
+    else if (shape) this.breakIntoColumns(shape, wrapping);
   }
 
   isBack(item) { return this.plan.turn > 0 && this.layer[item] >= this.plan.turn; }
@@ -389,9 +396,9 @@ class PlacedLevel {
   }
 
   /** What is much taller than wide goes on in another column. */
-  breakIntoColumns(shape) {
-    const {layers} = this.plan, {top, bottom, height} = this;
-    if (height < (shape < 1 ? SHORT : LOW) || height * shape < 3.5 * this.width || layers.length < 4) return;
+  breakIntoColumns(shape, {low, slim, early}) {
+    const {layers} = this.plan, {top, bottom, height} = this, mostOverACut = 12;
+    if (height < low * (shape < 1 ? SHORT : LOW) || height * shape < slim * this.width || layers.length < 4) return;
     const most = height / Math.max(2, Math.round(Math.sqrt(shape * height / (this.width + 48))));
     const keyOf = (item, value) => `${item} ${value}`;
     const over = layers.map(() => new Map());
@@ -405,14 +412,17 @@ class PlacedLevel {
     const columns = [{first: 0, last: layers.length - 1}];
     for (let l = 0; l + 1 < layers.length;) {
       let best = -1, fewest = Infinity;
-      const start = top[columns[columns.length - 1].first];
+      const {first} = columns[columns.length - 1], start = top[first];
       for (; l + 1 < layers.length && bottom[l] - start < 1.25 * most; ++l) {
         if (bottom[l] - start < 0.75 * most || height - bottom[l] < 0.3 * most) continue;
         const cost = over[l].size + 4 * Math.abs(bottom[l] - start - most) / most;
         if (cost < fewest) [best, fewest] = [l, cost];
       }
-      if (best < 0 && l + 1 < layers.length && height - bottom[l] >= 0.3 * most) best = l;
-      if (best < 0 || over[best].size > 12) {
+      if (best < 0 && early && l > first && bottom[l - 1] - start >= 0.3 * most && over[l - 1].size <= mostOverACut)
+        best = l - 1;
+      else if (best < 0 && l + 1 < layers.length && height - bottom[l] >= 0.3 * most)
+        best = l;
+      if (best < 0 || over[best].size > mostOverACut) {
         l = Math.max(l + 1, best + 1);
         continue;
       }
@@ -488,10 +498,33 @@ function turnedBoxes(graph) {
 }
 
 /**
+ * The way to go on in columns that shows most at fit in the pane, where the usual one shows little; of very many boxes
+ * there is one try.
+ */
+function layOut(graph, isOpen, options = {}) {
+  const {columns = true, pane = {width: 1100, height: 760}} = options;
+  const small = 0.3, shown = 0.6, better = 1.1, muchBetter = 1.2, most = 5000;
+  const scaleOf = ({width, height}) => Math.min(pane.width / width, pane.height / height);
+  let best = placeAll(graph, isOpen, options, USUAL), scale = scaleOf(best);
+  const count = best.rects.filter(Boolean).length;
+  if (scale >= small) return best;
+  let laidOut = count;
+  for (const wrapping of columns ? WRAPPINGS : []) {
+    laidOut += count;
+    if (scale >= shown || laidOut > most) break;
+    const other = placeAll(graph, isOpen, options, wrapping);
+    if (scaleOf(other) < (scale < small ? better : muchBetter) * scale) continue;
+    best = other;
+    scale = scaleOf(other);
+  }
+  return best;
+}
+
+/**
  * All boxes of a graph: x, y, w, h by box, null where one is not shown; `ways`: edges as stops. A drawing that runs to the
  * right is one that runs down with x and y exchanged.
  */
-function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = () => 0} = {}) {
+function placeAll(graph, isOpen, {columns = true, toRight = false, labelLength = () => 0}, wrapping) {
   const {boxes} = graph, placed = new Map(), turned = turnedBoxes(graph);
   const isShown = boxes.map(() => false);
   boxes.forEach((box, i) => { isShown[i] = box.parent < 0 || (isShown[box.parent] && isOpen(box.parent)); });
@@ -503,7 +536,7 @@ function layOut(graph, isOpen, {columns = true, toRight = false, labelLength = (
   for (let k = graph.levels.length - 1; k >= 0; --k) {
     const plan = graph.levels[k], b = plan.box;
     if (b >= 0 && !(isShown[b] && isOpen(b))) continue;
-    const level = new PlacedLevel(plan, sizeOf, !columns ? 0 : toRight ? 1 / SHAPE : SHAPE, labelLength);
+    const level = new PlacedLevel(plan, sizeOf, !columns ? 0 : toRight ? 1 / SHAPE : SHAPE, wrapping, labelLength);
     const header = b < 0 ? MARGIN : HEADER + 4, least = b < 0 ? 0 : boxes[b].headWidth;
     // The title stays above where the rest is turned.
     const isTurned = b >= 0 && turned[b];

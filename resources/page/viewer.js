@@ -114,7 +114,8 @@ class Pane {
   layOut() {
     const start = performance.now();
     this.layout = layOut(this.graph, (box) => this.open.has(box),
-                         {toRight, labelLength: (value, box) => labelLength(this.graph, value, box)});
+                         {toRight, pane: {width: this.width || 1100, height: this.height || 760},
+                          labelLength: (value, box) => labelLength(this.graph, value, box)});
     this.layoutMs = performance.now() - start;
     this.placeLabels();
     this.restyle();

@@ -216,6 +216,19 @@ class Page(TestCase):
         self.assertTrue(browser.run("(p => p.layout.height * p.scale <= p.height)(graft.panes[0])"))
         self.assertEqual(browser.run(MISPLACED), 0)
 
+    def test_a_long_model_fills_the_page_in_columns(self):
+        long = self.folder / "long.pt"
+        torch.jit.trace(Nested(14), torch.randn(2, 4)).save(str(long))
+        self.done("draw", long, "--all", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        browser.frame()
+        pane = "graft.panes[0]"
+        self.assertEqual(browser.run(MISPLACED), 0)
+        wide, high = browser.run(f"[{pane}.layout.width / {pane}.width, {pane}.layout.height / {pane}.height]")
+        self.assertGreater(min(wide, high) / max(wide, high), 0.4)
+        self.assertEqual(browser.complaints(), [])
+
     def test_the_drawing_runs_to_the_right_where_that_is_asked(self):
         self.done("draw", self.model, "--all", "--flow", "right", "-o", self.page)
         browser = self.browser()
