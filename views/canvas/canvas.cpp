@@ -236,6 +236,7 @@ void Canvas::setAutoFit(bool on, double smallest) {
   autoFit_ = on;
   autoFitSmallest_ = smallest;
   if (on) fit();
+  options_.columns = !on;  // a narrow pane has no room for them
 }
 
 void Canvas::placeOverview() {

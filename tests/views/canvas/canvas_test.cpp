@@ -158,6 +158,19 @@ class CanvasTest : public test::WindowFixture {
     }
   }
 
+  void aPatternStaysOneColumn() {
+    Canvas canvas;
+    canvas.setAutoFit(true);
+    canvas.resize(280, 480);
+    ViewOptions open = canvas.viewOptions();
+    open.depth = -1;
+    open.foldRepeats = false;
+    canvas.setViewOptions(open);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    QVERIFY(canvas.scene());
+    QVERIFY(canvas.scene()->bounds().height() > 3 * canvas.scene()->bounds().width());
+  }
+
   void smallDrawingsArePaintedAtEachZoom() {
     Canvas canvas;
     canvas.resize(800, 600);
