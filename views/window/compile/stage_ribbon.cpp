@@ -247,6 +247,9 @@ void StageRibbon::refresh() {
     chips_[i]->setEnabled(!stages.empty());
     if (!stages.empty()) chips_[i]->show(stages[static_cast<size_t>(i)]);
   }
+  // At once: words are not cut until the event loop has a moment.
+  if (QWidget* bar = parentWidget(); bar && bar->layout()) bar->layout()->activate();
+  layout()->activate();
 }
 
 void StageRibbon::click(StageChip* chip) {
