@@ -418,7 +418,9 @@ class PlacedLevel {
         const cost = over[l].size + 4 * Math.abs(bottom[l] - start - most) / most;
         if (cost < fewest) [best, fewest] = [l, cost];
       }
-      if (best < 0 && early && l > first && bottom[l - 1] - start >= 0.3 * most && over[l - 1].size <= mostOverACut)
+      const least = 0.3 * most;
+      if (best < 0 && early && l > first && bottom[l - 1] - start >= least && bottom[l] - top[l] >= least &&
+          over[l - 1].size <= mostOverACut)
         best = l - 1;
       else if (best < 0 && l + 1 < layers.length && height - bottom[l] >= 0.3 * most)
         best = l;

@@ -68,8 +68,9 @@ void Level::breakIntoColumns(const Options& options) {
       if (best < 0 || cost(l) < cost(best)) best = l;
     }
     // One layer that is too tall for the rest of this column begins the next one, or is a column of its own.
-    if (best < 0 && options.early && l > columns.back().first && bottom_[l - 1] - start >= 0.3 * most &&
-        over[static_cast<size_t>(l - 1)].size() <= mostOverACut)
+    const double least = 0.3 * most;
+    if (best < 0 && options.early && l > columns.back().first && bottom_[l - 1] - start >= least &&
+        bottom_[l] - top_[l] >= least && over[static_cast<size_t>(l - 1)].size() <= mostOverACut)
       best = l - 1;
     else if (best < 0 && l + 1 < layers && height - bottom_[l] >= 0.3 * most)
       best = l;
