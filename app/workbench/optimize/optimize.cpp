@@ -37,7 +37,8 @@ Result<PlanRun> rewriteVerified(const Prepared& before, const OptimizeRequest& r
                                 ApplyReport& result, const Semantics& semantics, const Job& job) {
   const VerifyOn on{before.inputs,          !request.inputs.isGiven(), "", !before.model.format->declaresSizes, "",
                     furtherSeconds(request)};
-  auto run = runPlan(before.model.graph, plan, {on, request.keepSubSteps, {}}, semantics, job);
+  // The states between are looked at where the whole computes something else.
+  auto run = runPlan(before.model.graph, plan, {on, true, {}}, semantics, job);
   if (job.cancelled()) return stoppedTrying();
   if (!run) return run.error();
   result.recipe = run->made.label;
@@ -79,6 +80,8 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
     }
     if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
   }
+  if (report.result.refusal) return run;  // nobody goes through the steps of a model that is not kept
+  run->keepsStates = request.keepSubSteps;
   if (Status s = run->finish(slowCalls(report), semantics); !s) return s.error();
   report.result.steps = run->made.steps;
   report.result.nodesAfter = graph.nodeCount();
@@ -86,24 +89,64 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
   return run;
 }
 
-/// Where the whole fails though each rewrite passes: the first rule without which it passes is left out. Rules that are
-/// not reached in time are not tried.
-Result<std::optional<PlanRun>> withoutOneRule(const Prepared& before, const OptimizeRequest& request, Plan& plan,
-                                              Trials& trials, OptimizeReport& report, const Semantics& semantics,
-                                              const Job& job) {
-  const std::string why = report.result.verification->why;
+/// A step of one of the plan's recipes.
+struct PlanStep {
+  std::string recipe, name;
+};
+/// The step at that place of all recipes' steps together.
+PlanStep stepAt(const Plan& plan, size_t place) {
+  for (const PlannedRecipe& p : plan) {
+    const Recipe recipe = without(*p.recipe, p.dropped);
+    if (place < recipe.steps.size()) return {recipe.name, recipe.steps[place].name};
+    place -= recipe.steps.size();
+  }
+  return {};
+}
+
+/// The first step behind which the whole computes something else, found by halving; nothing where it is none of those
+/// whose states were kept.
+Result<std::optional<PlanStep>> firstWrongStep(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
+                                               const PlanRun& run, const ApplyReport& refused, const Job& job) {
+  std::vector<size_t> steps;  // that changed something
+  for (size_t i = 0; i < run.states.size(); ++i)
+    if (run.states[i]) steps.push_back(i);
+  if (run.isTooLarge || steps.empty()) return std::optional<PlanStep>();
+  size_t right = 0, wrong = steps.size() - 1;  // the first wrong one is among these
+  while (right < wrong) {
+    const size_t middle = (right + wrong) / 2;
+    ApplyReport of = refused;
+    of.refusal.reset();
+    const Status s = verifyWhole(before, *run.states[steps[middle]], of, job, {furtherSeconds(request), false});
+    if (job.cancelled()) return stoppedTrying();
+    if (!s) return s.error();
+    (of.refusal ? wrong : right) = of.refusal ? middle : middle + 1;
+  }
+  return std::optional(stepAt(plan, steps[wrong]));
+}
+
+/// Where the whole fails though each rewrite passes: the steps behind which it does are left out, one after another, as
+/// far as the time for it reaches.
+Result<std::optional<PlanRun>> withoutWrongSteps(const Prepared& before, const OptimizeRequest& request, Plan& plan,
+                                                 PlanRun run, Trials& trials, OptimizeReport& report,
+                                                 const Semantics& semantics, const Job& job) {
   const double start = trials.seconds();
-  for (auto row = report.rules.rbegin(); row != report.rules.rend(); ++row) {
-    if (!row->isKept) continue;
-    if (trials.seconds() > start + furtherSeconds(request)) break;
-    Plan fewer = withoutRule(plan, row->recipe, row->rule);
-    auto run = rewriteTimed(before, request, fewer, trials, report, semantics, job);
-    if (!run) return run.error();
-    if (report.result.unchanged || report.result.refusal) continue;
+  while (trials.seconds() <= start + furtherSeconds(request)) {
+    auto wrong = firstWrongStep(before, request, plan, run, report.result, job);
+    if (!wrong) return wrong.error();
+    if (!*wrong) break;
+    const auto& [recipe, name] = **wrong;
+    const std::string why = "with it, the whole model computes something else: " + report.result.verification->why;
+    plan = withoutRule(std::move(plan), recipe, name);
+    auto row =
+        std::ranges::find_if(report.rules, [&](const TriedRule& r) { return r.recipe == recipe && r.rule == name; });
+    if (row == report.rules.end()) row = report.rules.insert(row, {recipe, name, 0, {}, true, {}});
     row->isKept = false;
-    row->why = "with it, the whole model computes something else: " + why;
-    plan = std::move(fewer);
-    return std::optional<PlanRun>(std::move(*run));
+    row->why = why;
+    auto fewer = rewriteTimed(before, request, plan, trials, report, semantics, job);
+    if (!fewer) return fewer.error();
+    if (report.result.unchanged) break;
+    if (!report.result.refusal) return std::optional<PlanRun>(std::move(*fewer));
+    run = std::move(*fewer);
   }
   return std::optional<PlanRun>();
 }
@@ -145,7 +188,7 @@ struct Finisher {
                                            : "verification took back all rewrites");
     if (result.refusal) {
       const std::string why = result.verification->why;
-      auto fewer = withoutOneRule(prepared, request, plan, trials, report, semantics, job);
+      auto fewer = withoutWrongSteps(prepared, request, plan, std::move(*run), trials, report, semantics, job);
       if (!fewer) return fewer.error();
       if (!*fewer) return "the whole model then computes something else: " + why;
       run = std::move(**fewer);

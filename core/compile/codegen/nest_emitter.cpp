@@ -39,11 +39,22 @@ void NestEmitter::remember(ExprId id, int guard, const Value& v) {
 
 void NestEmitter::forget(BufferId written) {
   ++versions_[written];
-  for (auto& memo : memos_)
-    std::erase_if(memo, [&](const auto& entry) {
-      const std::vector<BufferId>& reads = accesses_.of(ExprId(static_cast<uint32_t>(entry.first))).written;
-      return std::find(reads.begin(), reads.end(), written) != reads.end();
-    });
+  forgetWhere([&](const Dependence& d) { return std::ranges::find(d.written, written) != d.written.end(); });
+}
+
+void NestEmitter::forget(RangeId r) {
+  forgetWhere([&](const Dependence& d) { return d.depends(r); });
+}
+
+// A value that a guard kept from being read belongs to what the guard depends on, too.
+void NestEmitter::forgetWhere(const std::function<bool(const Dependence&)>& depends) {
+  const auto belongs = [&](uint64_t key) {
+    if (depends(accesses_.of(ExprId(static_cast<uint32_t>(key))))) return true;
+    for (auto guard = static_cast<size_t>(key >> 32); guard != 0; guard = static_cast<size_t>(guards_[guard].outer))
+      if (guards_[guard].condition && depends(accesses_.of(guards_[guard].condition))) return true;
+    return false;
+  };
+  for (auto& memo : memos_) std::erase_if(memo, [&](const auto& entry) { return belongs(entry.first); });
 }
 
 int NestEmitter::scopeOf(ExprId id) {

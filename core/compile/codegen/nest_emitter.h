@@ -103,6 +103,8 @@ class NestEmitter {
   Value activeLanes(bool isUnsafe, int lanes);
   void remember(ExprId, int guard, const Value&);
   void forget(BufferId written);
+  /// Values that depend on it, or were computed under a condition that does.
+  void forgetWhere(const std::function<bool(const Dependence&)>& depends);
   int scopeOf(ExprId);
   bool isVector(ExprId);
 

@@ -34,17 +34,6 @@ void NestEmitter::unbindSteps(const Loop& loop) {
   }
 }
 
-void NestEmitter::forget(RangeId r) {
-  // A value that a guard kept from being read belongs to the guard's steps, too.
-  const auto belongs = [&](uint64_t key) {
-    if (accesses_.of(ExprId(static_cast<uint32_t>(key))).depends(r)) return true;
-    for (auto guard = static_cast<size_t>(key >> 32); guard != 0; guard = static_cast<size_t>(guards_[guard].outer))
-      if (guards_[guard].condition && accesses_.of(guards_[guard].condition).depends(r)) return true;
-    return false;
-  };
-  for (auto& memo : memos_) std::erase_if(memo, [&](const auto& entry) { return belongs(entry.first); });
-}
-
 int NestEmitter::restLanes(std::optional<int64_t> length) const {
   int lanes = std::min(width_, plan_.lanes);
   // What is left over of columns is read in one piece of each row, too.

@@ -82,24 +82,47 @@ void Scheduler::emitTemporary(TensorId t, const std::function<bool(TensorId)>& i
   std::vector<Target> targets{planned(t, l_[t].buffer)};
   // Where each iteration begins with a sum that is wanted, too (a mean's, for what elements are off it by), it stores
   // that sum on the way: what is summed up is read once.
-  if (l_[t].form == Form::Reduction) {
-    const std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
-    for (const Request& r : reads) {
-      const bool isReadElsewhere = std::ranges::any_of(
-          reads, [&](const Request& other) { return other.tensor == r.tensor && other.index != r.index; });
-      if (isReadElsewhere || l_[r.tensor].form != Form::Reduction || !isInside(r) || temporaries_.contains(r.tensor))
-        continue;
-      if (!isWanted(r.tensor)) continue;
-      Target also = planned(r.tensor, l_[r.tensor].buffer);
-      if (also.outer != targets.front().outer || also.domain.index != r.index) continue;
+  std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
+  std::erase_if(reads, [&](const Request& r) { return l_[r.tensor].form == Form::Repeated; });
+  const TensorId first = reads.empty() ? TensorId() : reads.rbegin()->tensor;
+  const bool isReadOnce =
+      first && std::ranges::count_if(reads, [&](const Request& r) { return r.tensor == first; }) == 1;
+  if (isReadOnce && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && isInside(*reads.rbegin()) &&
+      !temporaries_.contains(first) && isWanted(first) &&
+      !isNeededEarlier(first, valueOf(t, targets.front().domain.index))) {
+    Target also = planned(first, l_[first].buffer);
+    const bool isOneNumber = also.domain.ranges.size() == also.outer.size();
+    if (isOneNumber && also.outer == targets.front().outer && also.domain.index == reads.rbegin()->index) {
       also.isLocalToo = true;
-      temporaries_.insert(r.tensor);
+      temporaries_.insert(first);
       targets.push_back(std::move(also));
-      break;
     }
   }
   if (auto result = withParts_.extract(t)) targets.push_back(std::move(result.mapped()));
   emit(targets);
+}
+
+bool Scheduler::isNeededEarlier(TensorId t, ExprId value) {
+  std::set<ExprId> seen;
+  std::set<Request> found;
+  collect(value, seen, found);
+  return std::ranges::any_of(found, [&](const Request& r) {
+    if (r.tensor == t || r.tensor < t) return false;  // what a tensor is made of stands before it
+    const ExprId made = l_.definition(r.tensor, r.index);
+    const Form form = l_[r.tensor].form;
+    const bool isStoredBefore =
+        l_[r.tensor].isResult || form == Form::Repeated || form == Form::Reduction || form == Form::Scan;
+    return isStoredBefore ? isMadeOf(made, t) : isNeededEarlier(t, made);
+  });
+}
+
+bool Scheduler::isMadeOf(ExprId value, TensorId t) {
+  std::set<ExprId> seen;
+  std::set<Request> found;
+  collect(value, seen, found);
+  return std::ranges::any_of(found, [&](const Request& r) {
+    return r.tensor == t || (t < r.tensor && isMadeOf(l_.definition(r.tensor, r.index), t));
+  });
 }
 
 ExprId Scheduler::targetValue(const Target& t) {

@@ -459,6 +459,28 @@ std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& e
   return args;
 }
 
+// repeat_interleave(x, NumToTensor(n)) as repeat_interleave(x, n): a number that TorchScript wrapped lies on the CPU,
+// and operators that do not go element by element take no tensor from there beside those of a GPU.
+OperatorRef TorchScriptConverter::overloadForNumbers(const jit::Node* n, Env& env, OperatorRef op) {
+  std::vector<bool> isNumber(n->inputs().size(), false);
+  for (size_t i = 0; i < isNumber.size(); ++i)
+    isNumber[i] =
+        i < op->parameters.size() && op->parameters[i].type.isTensor() && bound(n->input(i), env).scalarTensor;
+  if (std::ranges::count(isNumber, true) == 0) return op;
+  const std::string base = op->name.substr(0, op->name.rfind('.'));
+  for (const OperatorRef& other : operators_.overloads(base)) {
+    if (other->parameters.size() != op->parameters.size()) continue;
+    bool fits = true;
+    for (size_t i = 0; i < other->parameters.size(); ++i) {
+      const auto &mine = op->parameters[i], &theirs = other->parameters[i];
+      const bool takesNumber = i < isNumber.size() && isNumber[i] && theirs.type.kind == Type::Kind::Int;
+      fits = fits && mine.name == theirs.name && (takesNumber || (mine.type == theirs.type && !isNumber[i]));
+    }
+    if (fits) return other;
+  }
+  return op;
+}
+
 void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
   if (!n->blocks().empty())
     throw Refusal{fmt::format("it uses {}, which Graft does not know", n->kind().toQualString())};
@@ -471,6 +493,7 @@ void TorchScriptConverter::generic(const jit::Node* n, Env& env) {
     op = operators_.find(canonicalOperator(full));
     if (!op || op->parameters.size() != n->inputs().size()) op = operators_.find(full);
     if (!op) op = operatorOf(*schema);
+    op = overloadForNumbers(n, env, op);
   } else if (file_.isUnknown(n->kind())) {
     op = unknownOperator(name + ".default");
   } else {

@@ -103,6 +103,7 @@ class TorchScriptConverter {
   void branch(const torch::jit::Node*, Env&);
   void loop(const torch::jit::Node*, Env&);
   void nameBlocks();
+  OperatorRef overloadForNumbers(const torch::jit::Node*, Env&, OperatorRef);
   void generic(const torch::jit::Node*, Env&);
   NodeId append(const std::string& op, std::vector<Argument> args, const torch::jit::Node* source);
   NodeId appendUnknown(std::string op, std::vector<Argument> args, const torch::jit::Node* source);

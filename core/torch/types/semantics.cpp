@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
+#include <algorithm>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -70,6 +71,69 @@ class SeededGenerator {
   at::Tensor before_;
 };
 
+using Weights = std::unordered_map<ValueId, c10::IValue>;
+
+Result<torch::jit::Stack> runWith(const Graph& g, const Node& n, const Weights& weights) {
+  return runNode(g, n, [&](ValueId v) -> const c10::IValue* {
+    const auto it = weights.find(v);
+    return it == weights.end() ? nullptr : &it->second;
+  });
+}
+
+const at::Tensor* findUnrounded(const Graph& g, ValueId v) {
+  const auto* weight = dynamic_cast<const TensorWeight*>(g.value(v).data.get());
+  return weight && weight->unrounded.defined() ? &weight->unrounded : nullptr;
+}
+
+/// The half that the node computes in, where it may as well compute in float32: arithmetic of such halves alone, and
+/// moves of what such arithmetic has made.
+std::optional<at::ScalarType> halfOf(const Graph& g, const Node& n, const Weights& weights) {
+  const bool moves = n.op->is(OperatorFact::MovesOnly);
+  switch (n.op->facts->family) {
+    case OperatorFamily::Arithmetic:
+    case OperatorFamily::Activation:
+    case OperatorFamily::Reduction:
+    case OperatorFamily::Product:
+      break;
+    default:
+      if (!moves) return std::nullopt;
+  }
+  if (!n.op->pure() || !n.op->name.starts_with("aten.") || n.outputs.size() != 1) return std::nullopt;
+  if (std::ranges::any_of(n.args, [](const Argument& a) { return a.as<DType>() != nullptr; })) return std::nullopt;
+  std::optional<at::ScalarType> half;
+  bool isCalculated = false;
+  for (const auto& [id, value] : weights) {
+    const at::ScalarType type = value.toTensor().scalar_type();
+    if (!at::isFloatingType(type) && !at::isComplexType(type)) continue;
+    if ((type != at::kHalf && type != at::kBFloat16) || (half && *half != type)) return std::nullopt;
+    half = type;
+    isCalculated = isCalculated || findUnrounded(g, id);
+  }
+  return moves && !isCalculated ? std::nullopt : half;
+}
+
+Weights unrounded(const Graph& g, Weights weights) {
+  for (auto& [id, value] : weights)
+    if (const at::Tensor* t = findUnrounded(g, id))
+      value = *t;
+    else if (at::isFloatingType(value.toTensor().scalar_type()))
+      value = value.toTensor().to(at::kFloat);
+  return weights;
+}
+
+bool isFloat32(const torch::jit::Stack& results) {
+  return results.size() == 1 && results[0].isTensor() && results[0].toTensor().scalar_type() == at::kFloat;
+}
+
+/// Channels-last is a layout that somebody asked for; other strides are accidents of the operators.
+at::Tensor laidOut(at::Tensor t, std::optional<at::MemoryFormat> asked) {
+  // The weights of depthwise and of 1x1 convolutions lie alike in both layouts, so PyTorch returns them as they are,
+  // with the strides of a contiguous tensor. Operators read the layout from the strides.
+  if (asked && t.suggest_memory_format() != *asked && t.is_contiguous(*asked))
+    t = at::empty(t.sizes(), t.options().memory_format(*asked)).copy_(t);
+  return t.contiguous(t.suggest_memory_format());
+}
+
 class TorchSemantics : public Semantics {
  public:
   const OperatorSet& operators() const override { return operators_; }
@@ -87,7 +151,7 @@ class TorchSemantics : public Semantics {
     const bool isRandom = n.op->random && !n.op->writes() && !n.op->sideEffects;
     if (!n.op->pure() && !isRandom)
       return badInput(fmt::format("{} ({}) cannot be computed beforehand", n.name, n.op->name));
-    std::unordered_map<ValueId, c10::IValue> values;
+    Weights values;
     std::string missing;
     const auto load = [&](ValueId v) {
       const at::Tensor t = weightTensor(g.value(v));
@@ -101,24 +165,28 @@ class TorchSemantics : public Semantics {
       return badInput(fmt::format("{} depends on {}, which is known only when the model runs", n.name, missing));
     std::optional<SeededGenerator> seeded;
     if (isRandom) seeded.emplace(std::hash<std::string>()(n.name));
-    auto stack = runNode(g, n, [&](ValueId v) -> const c10::IValue* {
-      const auto it = values.find(v);
-      return it == values.end() ? nullptr : &it->second;
-    });
-    if (!stack) return stack.error();
+    // A result of float32 is the half before it is rounded: the constant that many operators make is rounded once.
+    const std::optional<at::ScalarType> half = halfOf(g, n, values);
+    std::optional<torch::jit::Stack> wide;
+    if (half)
+      if (auto run = runWith(g, n, unrounded(g, values)); run && isFloat32(*run)) wide = std::move(*run);
+    std::optional<torch::jit::Stack> stack;
+    if (!wide || n.op->is(OperatorFact::MovesOnly)) {
+      auto run = runWith(g, n, values);
+      if (!run) return run.error();
+      stack = std::move(*run);
+    } else {
+      stack = torch::jit::Stack{wide->at(0).toTensor().to(*half)};
+    }
     const std::optional<at::MemoryFormat> asked = askedFormat(n);
     std::vector<Constant> out;
     for (const c10::IValue& v : *stack) {
       Constant c;
       c.type = typeOfValue(v);
       if (v.isTensor()) {
-        // Channels-last is a layout somebody asked for; other strides are accidents of the operators.
-        at::Tensor t = v.toTensor();
-        // The weights of depthwise and of 1x1 convolutions lie alike in both layouts, so PyTorch returns them as they
-        // are, with the strides of a contiguous tensor. Operators read the layout from the strides.
-        if (asked && t.suggest_memory_format() != *asked && t.is_contiguous(*asked))
-          t = at::empty(t.sizes(), t.options().memory_format(*asked)).copy_(t);
-        c.data = std::make_shared<TensorWeight>(t.contiguous(t.suggest_memory_format()));
+        const auto weight = std::make_shared<TensorWeight>(laidOut(v.toTensor(), asked));
+        if (wide) weight->unrounded = laidOut(wide->at(0).toTensor(), asked);
+        c.data = weight;
       } else if (auto literal = toArgument(v)) {
         c.literal = std::move(*literal);
       } else {

@@ -16,6 +16,8 @@ class TensorWeight : public WeightData {
   explicit TensorWeight(at::Tensor t) : tensor(std::move(t)) {}
   size_t byteSize() const override { return tensor.nbytes(); }
   at::Tensor tensor;
+  /// Of a half that was calculated from halves: the same in float32, before it was rounded. Undefined for others.
+  at::Tensor unrounded;
 };
 
 /// The tensor of a weight that came from an importer or the evaluator; undefined where there is none.

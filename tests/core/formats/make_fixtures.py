@@ -260,8 +260,16 @@ class SetsInBranch(torch.nn.Module):
         return x * self.count
 
 
+class Repeats(torch.nn.Module):
+    """Tracing keeps the number of repeats in a tensor without dimensions, which stays on the CPU."""
+
+    def forward(self, x):
+        return x.repeat_interleave(x.shape[1] // 2, dim=2)
+
+
 def models():
     torch.manual_seed(0)
+    torch.jit.trace(Repeats(), torch.randn(1, 4, 2)).save(OUT / "repeats.pt")
     torch.jit.script(Sets()).save(OUT / "sets.pt")
     torch.jit.script(SetsInBranch()).save(OUT / "sets_in_branch.pt")
     net, x = Net().eval(), torch.randn(2, 3, 8)

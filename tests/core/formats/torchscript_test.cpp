@@ -52,6 +52,13 @@ TEST_CASE("traced sizes and constants are numbers, not tensors") {
   CHECK(view->args[1].items()->size() == 4);
 }
 
+TEST_CASE("a number in a tensor is a number again where the operator has an overload for one") {
+  const Graph g = imported("repeats.pt").graph;
+  CHECK(count(g, "prim.NumToTensor.Scalar") == 0);
+  CHECK(count(g, "aten.repeat_interleave.self_Tensor") == 0);
+  CHECK(count(g, "aten.repeat_interleave.self_int") == 1);
+}
+
 TEST_CASE("in-place operators become functional where nobody can tell, and stay where somebody can") {
   const Graph g = imported("inplace.pt").graph;
   CHECK(count(g, "aten.relu_.default") == 0);
