@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/compile/fusion/group_text.h"
@@ -14,6 +15,7 @@
 #include "core/ir/subgraph.h"
 #include "matcher/passes/pass.h"
 #include "matcher/rewrite/view_relaxation.h"
+#include "matcher/search/graph_index.h"
 
 namespace graft {
 namespace {
@@ -46,25 +48,24 @@ std::optional<size_t> imagePlace(const Graph& g, const Node& n) {
   return place;
 }
 
-/// Whether it gives an image of images, of which each place is that of one place of theirs: elementwise operators, cats
-/// and pads.
+/// Whether it makes an image of images: elementwise operators, cats and pads.
 bool keepsPlaces(const Graph& g, const Node& n) {
-  if (n.outputs.size() != 1 || !mayBeImage(g.value(n.outputs[0]).type)) return false;
+  if (!n.op->pure() || n.outputs.size() != 1 || !mayBeImage(g.value(n.outputs[0]).type)) return false;
   switch (n.op->facts->family) {
     case OperatorFamily::Arithmetic:
     case OperatorFamily::Activation:
     case OperatorFamily::Cast:
       return true;
     default:
-      return n.op->facts->family == OperatorFamily::Shape && n.op->facts->shape == ShapeRule::SameRank;
+      return n.op->baseName() == "cat" || n.op->baseName() == "pad" || n.op->baseName() == "constant_pad_nd";
   }
 }
 
 /// Images that the caller gives, and the nodes that take them to a convolution.
 class GivenImages {
  public:
-  GivenImages(GraphEditor& editor, ViewRelaxation& views)
-      : editor_(editor), g_(editor.graph()), views_(views), leads_(g_.nodeBound(), false) {}
+  GivenImages(GraphEditor& editor, const GraphIndex& index, ViewRelaxation& views)
+      : editor_(editor), g_(editor.graph()), index_(index), views_(views), leads_(g_.nodeBound(), false) {}
 
   Status layOut() {
     const std::vector<NodeId> order = g_.order();
@@ -97,9 +98,10 @@ class GivenImages {
     const Type type = g_.value(input).type;
     if (!mayBeImage(type) || !type.tensorInfo.dtype || !isFloatingPoint(*type.tensorInfo.dtype)) return done();
     const std::vector<NodeId> readers = readersOf(input);
-    const bool isFixed = std::ranges::any_of(
-        readers, [&](NodeId r) { return !imagePlace(g_, g_.node(r)) && views_.isLayoutFixed(g_.node(r).outputs[0]); });
-    if (readers.empty() || isFixed) return done();
+    const bool isFixed =
+        std::ranges::any_of(readers, [&](NodeId r) { return views_.isLayoutFixed(g_.node(r).outputs[0]); });
+    // A copy would not show what is written to the image, nor show it to the caller.
+    if (readers.empty() || isFixed || index_.isWritten(index_.memoryOf(input))) return done();
     const auto first = std::ranges::find_if(order, [&](NodeId n) { return std::ranges::count(readers, n) > 0; });
     editor_.begin(*first);
     NodeBuilder b(editor_, *first);
@@ -122,31 +124,36 @@ class GivenImages {
 
   GraphEditor& editor_;
   const Graph& g_;
+  const GraphIndex& index_;
   ViewRelaxation& views_;
   std::vector<bool> leads_;  // by NodeId
 };
 
 /// Convolutions read what a contiguous() lays out row by row: they would turn it again.
-void readBeforeRows(GraphEditor& editor, ViewRelaxation& views) {
+void readBeforeRows(GraphEditor& editor, const GraphIndex& index, ViewRelaxation& views) {
   const Graph& g = editor.graph();
   for (const NodeId id : g.order()) {
     const Node& n = g.node(id);
     const std::optional<size_t> place = imagePlace(g, n);
     const NodeId maker = place ? g.value(n.args[*place].valueId()).producer : NodeId();
     if (!maker || g.node(maker).op->name != contiguous || laysChannelsLast(g.node(maker))) continue;
-    if (n.op->name.starts_with("aten.") && views.isLayoutFixed(n.outputs[0])) continue;
+    const Argument before = g.node(maker).args[0];
+    if (!before.isValue() || index.isWritten(index.memoryOf(before.valueId()))) continue;
+    const ValueId image = n.outputs[0];
+    if (views.isLayoutFixed(image)) continue;
     std::vector<Argument> args = n.args;
-    args[*place] = g.node(maker).args[0];
+    args[*place] = before;
     editor.begin(id);
     editor.setArguments(id, std::move(args));
     editor.noteChanged(id);
+    views.below(image, image);
     editor.commit();
   }
 }
 
 Status layWeightsOut(GraphEditor& editor, ViewRelaxation& views) {
   const Graph& g = editor.graph();
-  std::map<ValueId, Argument> laidOut;
+  std::map<std::pair<BlockId, ValueId>, Argument> laidOut;
   for (const NodeId id : g.order()) {
     const std::optional<size_t> place = weightPlace(g, g.node(id));
     if (!place) continue;
@@ -156,7 +163,7 @@ Status layWeightsOut(GraphEditor& editor, ViewRelaxation& views) {
     const Type type = g.value(weight).type;
     std::vector<Argument> args = n.args;
     editor.begin(id);
-    Argument& laid = laidOut[weight];
+    Argument& laid = laidOut[{n.parent, weight}];
     if (laid.isNone()) {
       NodeBuilder b(editor, id);
       laid = b.call(contiguous, {args[*place], formatOf(type)});
@@ -177,9 +184,10 @@ Status layWeightsOut(GraphEditor& editor, ViewRelaxation& views) {
 
 Status channelsLast(GraphEditor& editor, const Step& step) {
   if (!isForGpu(editor.graph(), step)) return done();
+  const GraphIndex index(editor.graph());
   ViewRelaxation views(editor);
-  readBeforeRows(editor, views);
-  if (const Status s = GivenImages(editor, views).layOut(); !s) return s;
+  readBeforeRows(editor, index, views);
+  if (const Status s = GivenImages(editor, index, views).layOut(); !s) return s;
   return layWeightsOut(editor, views);
 }
 

@@ -13,6 +13,7 @@ namespace {
 constexpr std::string_view kGenerated = "graft.generated.default";
 
 bool hidesLayout(const Node& n) {
+  if (n.op->facts->family == OperatorFamily::Convolution) return false;  // its result lies as the image and the weight
   return n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout) && n.op->name != kGenerated;
 }
 

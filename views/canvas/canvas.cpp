@@ -552,7 +552,6 @@ void Canvas::paintFrame(QPainter& p) {
   }
 }
 
-/// A legend that is folded opens under the pointer.
 /// The legend opens under the pointer, and what stands at the top goes aside.
 void Canvas::pointAtFrame(bool isLegend, bool isTop) {
   if (isLegend == isLegendOpen_ && isTop == isTopAside_) return;

@@ -148,7 +148,7 @@ void Comparison::showPair(Pair pair) {
   if (pair_.before == pair_.after)
     pair_.afterTitle = tr("%1: identical").arg(pair_.afterTitle);
   else if (haveSameText(*pair_.before, *pair_.after))
-    pair_.afterTitle = tr("%1: identical but for weights").arg(pair_.afterTitle);
+    pair_.afterTitle = tr("%1: identical; weights are not compared").arg(pair_.afterTitle);
   pairRecords_ = recordsBetween(*pair_.before, *pair_.after);
   comparing_ = true;
   Q_EMIT comparingChanged(true);
@@ -254,13 +254,13 @@ void Comparison::refresh() {
   const bool isCapture = !document_.capturedGraphs().isEmpty();
   const QString name = named(document_.path(), isCapture ? document_.method() : QString());
   const bool isBeside = isGrouped() && !preview && !grouping_.beforeTitle.isEmpty();
-  canvas_->setTitle(preview       ? tr("preview: not applied yet")
-                    : !comparing_ ? QString()
-                    : isGrouped() ? grouping_.title
-                    : areEqual()
-                        ? (other.isEmpty() ? tr("now: identical") : tr("%1: identical but for weights").arg(name))
-                    : other.isEmpty() ? tr("now")
-                                      : name);
+  canvas_->setTitle(
+      preview       ? tr("preview: not applied yet")
+      : !comparing_ ? QString()
+      : isGrouped() ? grouping_.title
+      : areEqual()  ? (other.isEmpty() ? tr("now: identical") : tr("%1: identical; weights are not compared").arg(name))
+      : other.isEmpty() ? tr("now")
+                        : name);
   before_->setTitle(isBeside                     ? grouping_.beforeTitle
                     : preview || other.isEmpty() ? tr("before")
                                                  : named(other, document_.otherMethod()));

@@ -103,14 +103,19 @@ PlanStep stepAt(const Plan& plan, size_t place) {
   return {};
 }
 
-/// The first step behind which the whole computes something else, found by halving; nothing where it is none of those
-/// whose states were kept.
+/// The first step after which the whole model computes something else. Halving finds it. Of steps whose states are too
+/// large to keep, the last one that changed something; nothing where none did.
 Result<std::optional<PlanStep>> firstWrongStep(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
                                                const PlanRun& run, const ApplyReport& refused, const Job& job) {
+  if (run.isTooLarge) {
+    for (size_t i = run.made.steps.size(); i-- > 0;)
+      if (!run.made.steps[i].records.empty()) return std::optional(stepAt(plan, i));
+    return std::optional<PlanStep>();
+  }
   std::vector<size_t> steps;  // that changed something
   for (size_t i = 0; i < run.states.size(); ++i)
     if (run.states[i]) steps.push_back(i);
-  if (run.isTooLarge || steps.empty()) return std::optional<PlanStep>();
+  if (steps.empty()) return std::optional<PlanStep>();
   size_t right = 0, wrong = steps.size() - 1;  // the first wrong one is among these
   while (right < wrong) {
     const size_t middle = (right + wrong) / 2;

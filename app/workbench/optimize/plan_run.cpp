@@ -25,7 +25,10 @@ void forgetRecords(std::vector<StepRun>& steps, const std::vector<std::string>& 
 
 Status PlanRun::finish(const std::vector<std::string>& calls, const Semantics& semantics) {
   forgetRecords(made.steps, calls);
-  if (!keepsStates) return done();
+  if (!keepsStates) {
+    states.clear();
+    return done();
+  }
   made.subSteps = isTooLarge ? SubSteps(0) : SubSteps();
   for (size_t i = 0; i < made.steps.size(); ++i) {
     if (!states[i]) {  // nothing was changed, or all states together are too large

@@ -101,7 +101,7 @@ bool laysGivenImage(const Graph& g, const std::vector<FusionNode>& nodes, const 
   return lays && !readsOutOfOrder(g, nodes, n) && g.isInput(baseOf(g, nodes, n.args.front().valueId()));
 }
 
-/// Whether it is a permutation of (batch, places …, channels) that lies with channels last.
+/// Whether it permutes (batch, places …, channels), which lies with channels last where its operand lies in rows.
 bool bringsChannelsForward(const Graph& g, ValueId v) {
   const NodeId producer = g.value(v).producer;
   if (!producer || g.node(producer).op->baseName() != "permute") return false;

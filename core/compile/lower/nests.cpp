@@ -103,26 +103,28 @@ void Scheduler::emitTemporary(TensorId t, const std::function<bool(TensorId)>& i
 }
 
 bool Scheduler::isNeededEarlier(TensorId t, ExprId value) {
-  std::set<ExprId> seen;
-  std::set<Request> found;
-  collect(value, seen, found);
-  return std::ranges::any_of(found, [&](const Request& r) {
-    if (r.tensor == t || r.tensor < t) return false;  // what a tensor is made of stands before it
+  std::set<ExprId> seen, seenBefore;
+  std::set<Request> inside, before;
+  collect(value, seen, inside);
+  // From the last tensor to the first: what one is made of stands before it.
+  while (!inside.empty()) {
+    const Request r = inside.extract(std::prev(inside.end())).value();
+    if (!(t < r.tensor)) continue;
     const ExprId made = l_.definition(r.tensor, r.index);
     const Form form = l_[r.tensor].form;
     const bool isStoredBefore =
         l_[r.tensor].isResult || form == Form::Repeated || form == Form::Reduction || form == Form::Scan;
-    return isStoredBefore ? isMadeOf(made, t) : isNeededEarlier(t, made);
-  });
-}
-
-bool Scheduler::isMadeOf(ExprId value, TensorId t) {
-  std::set<ExprId> seen;
-  std::set<Request> found;
-  collect(value, seen, found);
-  return std::ranges::any_of(found, [&](const Request& r) {
-    return r.tensor == t || (t < r.tensor && isMadeOf(l_.definition(r.tensor, r.index), t));
-  });
+    if (isStoredBefore)
+      collect(made, seenBefore, before);
+    else
+      collect(made, seen, inside);
+  }
+  while (!before.empty()) {
+    const Request r = before.extract(std::prev(before.end())).value();
+    if (r.tensor == t) return true;
+    if (t < r.tensor) collect(l_.definition(r.tensor, r.index), seenBefore, before);
+  }
+  return false;
 }
 
 ExprId Scheduler::targetValue(const Target& t) {

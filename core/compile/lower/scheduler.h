@@ -68,7 +68,6 @@ class Scheduler {
   std::set<Request> reductionsIn(ExprId value);
   /// Whether what a nest reads to compute the value is stored by a nest of its own that reads t.
   bool isNeededEarlier(TensorId t, ExprId value);
-  bool isMadeOf(ExprId value, TensorId t);
   /// Whether the place exists whatever conditions stand around the load.
   bool isInside(const Request& r) const;
 

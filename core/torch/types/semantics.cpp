@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string_view>
 #include <unordered_map>
 
 #include "core/torch/semantics.h"
@@ -85,6 +87,18 @@ const at::Tensor* findUnrounded(const Graph& g, ValueId v) {
   return weight && weight->unrounded.defined() ? &weight->unrounded : nullptr;
 }
 
+/// Larger results are seldom calculated with again, and would take three times their memory.
+constexpr int64_t mostUnrounded = int64_t{1} << 18;  // elements
+
+/// Whether its result jumps where the operand changes a little: then the rounded operand is the one that is meant.
+bool jumps(const Node& n) {
+  static const std::set<std::string_view> names{"ceil",  "floor",     "floor_divide", "fmod",      "frac",
+                                                "round", "remainder", "heaviside",    "sgn",       "sign",
+                                                "trunc", "threshold", "hardshrink",   "softshrink"};
+  return names.contains(n.op->baseName()) || n.op->name == "aten.div.Tensor_mode" ||
+         n.op->name == "aten.div.Scalar_mode";
+}
+
 /// The half that the node computes in, where it may as well compute in float32: arithmetic of such halves alone, and
 /// moves of what such arithmetic has made.
 std::optional<at::ScalarType> halfOf(const Graph& g, const Node& n, const Weights& weights) {
@@ -99,6 +113,7 @@ std::optional<at::ScalarType> halfOf(const Graph& g, const Node& n, const Weight
       if (!moves) return std::nullopt;
   }
   if (!n.op->pure() || !n.op->name.starts_with("aten.") || n.outputs.size() != 1) return std::nullopt;
+  if (jumps(n)) return std::nullopt;
   if (std::ranges::any_of(n.args, [](const Argument& a) { return a.as<DType>() != nullptr; })) return std::nullopt;
   std::optional<at::ScalarType> half;
   bool isCalculated = false;
@@ -121,8 +136,15 @@ Weights unrounded(const Graph& g, Weights weights) {
   return weights;
 }
 
-bool isFloat32(const torch::jit::Stack& results) {
-  return results.size() == 1 && results[0].isTensor() && results[0].toTensor().scalar_type() == at::kFloat;
+/// What the node gives in float32; nothing where it gives something else, or memory is short.
+std::optional<torch::jit::Stack> unroundedResult(const Graph& g, const Node& n, const Weights& weights) {
+  try {
+    auto run = runWith(g, n, unrounded(g, weights));
+    if (run && run->size() == 1 && run->at(0).isTensor() && run->at(0).toTensor().scalar_type() == at::kFloat)
+      return std::move(*run);
+  } catch (const std::exception&) {
+  }
+  return std::nullopt;
 }
 
 /// Channels-last is a layout that somebody asked for; other strides are accidents of the operators.
@@ -168,8 +190,7 @@ class TorchSemantics : public Semantics {
     // A result of float32 is the half before it is rounded: the constant that many operators make is rounded once.
     const std::optional<at::ScalarType> half = halfOf(g, n, values);
     std::optional<torch::jit::Stack> wide;
-    if (half)
-      if (auto run = runWith(g, n, unrounded(g, values)); run && isFloat32(*run)) wide = std::move(*run);
+    if (half) wide = unroundedResult(g, n, values);
     std::optional<torch::jit::Stack> stack;
     if (!wide || n.op->is(OperatorFact::MovesOnly)) {
       auto run = runWith(g, n, values);
@@ -185,7 +206,7 @@ class TorchSemantics : public Semantics {
       c.type = typeOfValue(v);
       if (v.isTensor()) {
         const auto weight = std::make_shared<TensorWeight>(laidOut(v.toTensor(), asked));
-        if (wide) weight->unrounded = laidOut(wide->at(0).toTensor(), asked);
+        if (wide && v.toTensor().numel() <= mostUnrounded) weight->unrounded = laidOut(wide->at(0).toTensor(), asked);
         c.data = weight;
       } else if (auto literal = toArgument(v)) {
         c.literal = std::move(*literal);

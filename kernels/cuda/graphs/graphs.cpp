@@ -192,10 +192,7 @@ size_t peakMemory(int device) {
       stats.reserved_bytes[static_cast<size_t>(c10::CachingAllocator::StatType::AGGREGATE)].peak);
 }
 
-void setTuningSeconds(double seconds) {
-  TuningBudget& budget = tuningBudget();
-  budget.setSeconds(budget.secondsUsed() + seconds);
-}
+void setTuningSeconds(double seconds) { tuningBudget().allowMore(seconds); }
 
 bool setAutotune(bool on) { return std::exchange(options().autotune, on); }
 

@@ -23,6 +23,19 @@ void TuningBudget::setSeconds(double seconds) {
   seconds_ = seconds;
 }
 
+void TuningBudget::allowMore(double seconds) {
+  const double used = secondsUsed();
+  const std::scoped_lock lock(mutex_);
+  from_ = used;
+  seconds_ = used + seconds;
+}
+
+bool TuningBudget::isSpent(double share) const {
+  const double used = secondsUsed();
+  const std::scoped_lock lock(mutex_);
+  return used - from_ >= share * (seconds_ - from_);
+}
+
 void TuningBudget::add(double seconds) {
   const std::scoped_lock lock(mutex_);
   used_ += seconds;

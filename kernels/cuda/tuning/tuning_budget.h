@@ -22,8 +22,10 @@ class TuningBudget {
   double secondsUsed() const;
   double seconds() const;
   void setSeconds(double seconds);
+  /// So many more seconds from now on. Shares are of these.
+  void allowMore(double seconds);
   /// Whether `share` of the budget has been used, uses in progress included.
-  bool isSpent(double share = 1) const { return secondsUsed() >= share * seconds(); }
+  bool isSpent(double share = 1) const;
 
   /// Counts time that has passed outside of uses.
   void add(double seconds);
@@ -44,6 +46,7 @@ class TuningBudget {
   using Clock = std::chrono::steady_clock;
   mutable std::mutex mutex_;
   double seconds_, used_ = 0;
+  double from_ = 0;  ///< what was used when the present budget began
   int users_ = 0;
   Clock::time_point since_;  ///< of the first of the present users
 };

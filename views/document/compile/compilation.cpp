@@ -223,6 +223,7 @@ const PlanDifference* Compilation::difference() const {
 void Compilation::push(const QString& label, const QString& steering) {
   steps_.resize(static_cast<size_t>(at_) + 1);
   steps_.push_back({.label = label, .steering = steering, .isPlain = wantsNothing(steering)});
+  if (compared_ > at_) compared_ = -1;  // that step is gone
   ++at_;
 }
 
@@ -314,6 +315,7 @@ void Compilation::restore(const QString& steering) {
   steps_.assign(1, {.isPlain = true});
   steps_.push_back({.label = tr("the plan of the window before"), .steering = steering});
   at_ = 1;
+  compared_ = -1;
   steering_ = steering;
   engineHasSteering_ = false;
   graph_ = nullptr;

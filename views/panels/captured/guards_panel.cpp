@@ -1,8 +1,10 @@
 #include "views/panels/captured/guards_panel.h"
 
 #include <QHeaderView>
+#include <QStyle>
 #include <QStyledItemDelegate>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "views/widgets/empty_hint.h"
 
@@ -24,7 +26,7 @@ class WrappedLines : public QStyledItemDelegate {
     const QSize one = QStyledItemDelegate::sizeHint(option, index);
     const int indent = tree_->indentation() * (index.parent().isValid() ? 2 : 1);
     const int margins = 2 * (tree_->style()->pixelMetric(QStyle::PM_FocusFrameHMargin, nullptr, tree_) + 1);
-    const int width = tree_->columnWidth(0) - indent - margins;
+    const int width = std::max(1, tree_->columnWidth(0) - indent - margins);
     const QFontMetrics metrics(option.font);
     const int height =
         metrics.boundingRect(QRect(0, 0, width, 1 << 16), Qt::TextWordWrap, index.data().toString()).height();

@@ -541,7 +541,7 @@ TEST_CASE("on a GPU, a kernel lays the caller's image out with channels last") {
                           operators);
   FusionOptions options;
   planForGpu(options);
-  // What lies so already is not copied, and so are rows that stay rows.
+  // What lies so already is not copied, nor are rows that stay rows.
   CHECK(groupsOf(g, options) == std::vector<Names>{{"a"}});
   CHECK(groupsOf(g).empty());
 }

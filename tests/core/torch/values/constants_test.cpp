@@ -36,6 +36,9 @@ TEST_CASE("a half that several nodes compute beforehand is rounded once") {
   v = then("aten.mul.Tensor", {Argument(weight("w", w)), Argument(v)});
   const at::Tensor scale = gamma.to(at::kFloat).mul(variance.to(at::kFloat).add(1e-5).rsqrt());
   CHECK(at::equal(weightTensor(g.value(v)), w.to(at::kFloat).mul(scale.view({-1, 1})).to(at::kHalf)));
+  // What jumps looks at what was rounded.
+  const ValueId steps = then("aten.round.default", {Argument(v)});
+  CHECK(at::equal(weightTensor(g.value(steps)), weightTensor(g.value(v)).round()));
   // What asks for a dtype gets it, of what was rounded.
   const NodeId wide = g.append(g.root(), semantics->operators().find("aten.to.dtype"),
                                {Argument(v), Argument(DType::Float32), Argument(false), Argument(false), Argument()});

@@ -51,6 +51,18 @@ TEST_CASE("a budget can be raised, lowered, and spent in part") {
   CHECK(TuningBudget(0).isSpent());  // nothing may be timed at all
 }
 
+TEST_CASE("more seconds are for what comes next, whatever was used before") {
+  TuningBudget budget(3);
+  budget.add(3);
+  budget.allowMore(4);
+  CHECK_FALSE(budget.isSpent(0.25));
+  budget.add(1);
+  CHECK(budget.isSpent(0.25));
+  CHECK_FALSE(budget.isSpent(0.5));
+  budget.add(3);
+  CHECK(budget.isSpent());
+}
+
 TEST_CASE("seconds come from the environment where it holds a number from 0 on") {
   const auto read = [](const char* value) {
     ::setenv("GRAFT_TEST_SECONDS", value, 1);
