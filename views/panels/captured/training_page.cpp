@@ -150,11 +150,15 @@ QTreeWidget* TrainingPage::makeTable(const QStringList& headings) {
           [this, table](const QPoint& at) { showTableMenu(table, at); });
   connect(table, &QTreeWidget::itemChanged, this, [this](QTreeWidgetItem* item, int column) {
     if (filling_ || column != 0) return;
-    const QString value = item->data(0, valueRole).toString();
-    if (item->checkState(0) == Qt::Checked)
-      cut_.alwaysSave(value);
-    else
-      cut_.computeAgain(value);
+    // Later: the answer fills the tables anew, and Qt still holds this item.
+    const auto decide = [this, value = item->data(0, valueRole).toString(),
+                         saves = item->checkState(0) == Qt::Checked] {
+      if (saves)
+        cut_.alwaysSave(value);
+      else
+        cut_.computeAgain(value);
+    };
+    QMetaObject::invokeMethod(this, decide, Qt::QueuedConnection);
   });
   return table;
 }
