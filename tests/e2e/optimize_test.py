@@ -359,6 +359,36 @@ class Shipped(OptimizeTest):
         self.assertIn("none of the recipes that come with Graft fits", said.stdout)
         self.assertNotIn("Its time goes into", said.stdout)  # match runs nothing
 
+    def test_the_step_after_which_the_whole_is_wrong_is_left_out(self):
+        class Mean(nn.Module):
+            """Of many places. Their own rounding errors cancel out, those of a folded weight do not."""
+
+            def __init__(self):
+                super().__init__()
+                self.conv, self.norm = nn.Conv2d(8, 32, 3, bias=False), nn.BatchNorm2d(32)
+                with torch.no_grad():
+                    self.norm.running_var.fill_(2)
+                    self.norm.running_mean.copy_(20 * self.conv.weight.sum((1, 2, 3)))
+
+            def forward(self, x):
+                return torch.relu(self.norm(self.conv(x))).float().mean((2, 3))
+
+        torch.manual_seed(1)
+        module = Mean()
+        self.x = 20 + torch.randn(1, 8, 40, 40)
+        torch.save((self.x,), self.inputs)
+        report = self.json("optimize", self.model(module), *self.common, "--dtype", "float16", "--no-timing")
+        wrong = [r for r in report["rules"] if r["rule"] == "FoldBatchNorm"]
+        self.assertEqual([r["kept"] for r in wrong], [False], report)
+        self.assertTrue(wrong[0]["why"].startswith("with it, the whole model computes something else: "), report)
+        self.assertTrue(any(r["kept"] for r in report["rules"]), report)
+        self.assertIn("without FoldBatchNorm", report["result"]["recipe"])
+        self.assertTrue(report["result"]["verification"]["passed"], report)
+        half = torch.jit.load(str(self.model(module))).half()
+        torch.ops.load_library(str(OPERATORS))
+        expected, written = half(self.x.half()), torch.jit.load(str(self.out))(self.x.half())
+        self.assertLess((expected - written).abs().max().item(), 2e-3)
+
     def test_a_model_that_a_recipe_fits_is_written_verified_or_left_alone(self):
         module = nn.Sequential(nn.Linear(2048, 256), Gelu(), nn.Linear(256, 32), Gelu())
         model = self.model(module)
