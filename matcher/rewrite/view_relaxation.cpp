@@ -13,7 +13,8 @@ namespace {
 constexpr std::string_view kGenerated = "graft.generated.default";
 
 bool hidesLayout(const Node& n) {
-  if (n.op->facts->family == OperatorFamily::Convolution) return false;  // its result lies as the image and the weight
+  if (n.op->facts->family == OperatorFamily::Convolution)
+    return false;  // its result lies as its image and its weight do
   return n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout) && n.op->name != kGenerated;
 }
 

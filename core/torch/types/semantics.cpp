@@ -11,6 +11,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "core/ir/calls/memory_format.h"
 #include "core/torch/semantics.h"
 #include "core/torch/types/meta_inference.h"
 #include "core/torch/types/type_cache.h"
@@ -45,12 +46,9 @@ Result<torch::jit::Stack> runNode(const Graph& g, const Node& n, const ValueLook
 
 // The memory format that a node asks for: `weight.contiguous(memory_format=torch.channels_last)`.
 std::optional<at::MemoryFormat> askedFormat(const Node& n) {
-  for (const Argument& a : n.args) {
-    const Named* named = std::get_if<Named>(&a.data);
-    if (named && named->name == "torch.channels_last") return at::MemoryFormat::ChannelsLast;
-    if (named && named->name == "torch.channels_last_3d") return at::MemoryFormat::ChannelsLast3d;
-  }
-  return std::nullopt;
+  const std::string_view asked = askedChannelsLast(n);
+  if (asked.empty()) return std::nullopt;
+  return asked.ends_with("3d") ? at::MemoryFormat::ChannelsLast3d : at::MemoryFormat::ChannelsLast;
 }
 
 // First values of new parameters are random, but the same in every run. Others' random numbers go on as they were.
