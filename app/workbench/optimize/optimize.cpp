@@ -139,12 +139,12 @@ Result<std::optional<PlanRun>> withoutWrongSteps(const Prepared& before, const O
     auto wrong = firstWrongStep(before, request, plan, run, report.result, job);
     if (!wrong) return wrong.error();
     if (!*wrong) break;
-    const auto& [recipe, name] = **wrong;
+    const PlanStep step = **wrong;
     const std::string why = "with it, the whole model computes something else: " + report.result.verification->why;
-    plan = withoutRule(std::move(plan), recipe, name);
-    auto row =
-        std::ranges::find_if(report.rules, [&](const TriedRule& r) { return r.recipe == recipe && r.rule == name; });
-    if (row == report.rules.end()) row = report.rules.insert(row, {recipe, name, 0, {}, true, {}});
+    plan = withoutRule(std::move(plan), step.recipe, step.name);
+    auto row = std::ranges::find_if(report.rules,
+                                    [&](const TriedRule& r) { return r.recipe == step.recipe && r.rule == step.name; });
+    if (row == report.rules.end()) row = report.rules.insert(row, {step.recipe, step.name, 0, {}, true, {}});
     row->isKept = false;
     row->why = why;
     auto fewer = rewriteTimed(before, request, plan, trials, report, semantics, job);
