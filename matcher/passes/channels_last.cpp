@@ -39,6 +39,16 @@ Argument formatOf(const Type& image) {
   return Argument(Named{image.tensorInfo.shape->size() == 5 ? "torch.channels_last_3d" : "torch.channels_last"});
 }
 
+/// The value with channels last, for the node and those after it. Part of an edit.
+Result<ValueId> laidBefore(GraphEditor& editor, NodeId node, ValueId image) {
+  const Type type = editor.graph().value(image).type;
+  NodeBuilder b(editor, node);
+  const Argument laid = b.call(contiguous, {Argument(image), formatOf(type)});
+  if (b.error()) return *b.error();
+  editor.setType(laid.valueId(), type);
+  return laid.valueId();
+}
+
 /// The place of the image that a convolution reads and gives with channels last.
 std::optional<size_t> imagePlace(const Graph& g, const Node& n) {
   std::optional<size_t> place;
@@ -95,7 +105,7 @@ class GivenImages {
   std::optional<int64_t> rankOf(ValueId v) const { return g_.value(v).type.tensorInfo.rank(); }
 
   Status layOut(ValueId input, const std::vector<NodeId>& order) {
-    const Type type = g_.value(input).type;
+    const Type& type = g_.value(input).type;
     if (!mayBeImage(type) || !type.tensorInfo.dtype || !isFloatingPoint(*type.tensorInfo.dtype)) return done();
     const std::vector<NodeId> readers = readersOf(input);
     const bool isFixed =
@@ -104,20 +114,18 @@ class GivenImages {
     if (readers.empty() || isFixed || index_.isWritten(index_.memoryOf(input))) return done();
     const auto first = std::ranges::find_if(order, [&](NodeId n) { return std::ranges::count(readers, n) > 0; });
     editor_.begin(*first);
-    NodeBuilder b(editor_, *first);
-    const Argument laid = b.call(contiguous, {Argument(input), formatOf(type)});
-    if (b.error()) {
+    const Result<ValueId> laid = laidBefore(editor_, *first, input);
+    if (!laid) {
       editor_.cancel();
-      return *b.error();
+      return laid.error();
     }
-    editor_.setType(laid.valueId(), type);
     for (const NodeId reader : readers) {
       std::vector<Argument> args = g_.node(reader).args;
-      for (Argument& a : args) a.forEachValueMutable([&](ValueId& v) { v = v == input ? laid.valueId() : v; });
+      for (Argument& a : args) a.forEachValueMutable([&](ValueId& v) { v = v == input ? *laid : v; });
       editor_.setArguments(reader, std::move(args));
       editor_.noteChanged(reader);
     }
-    views_.below(input, laid.valueId());
+    views_.below(input, *laid);
     editor_.commit();
     return done();
   }
@@ -153,27 +161,25 @@ void readBeforeRows(GraphEditor& editor, const GraphIndex& index, ViewRelaxation
 
 Status layWeightsOut(GraphEditor& editor, ViewRelaxation& views) {
   const Graph& g = editor.graph();
-  std::map<std::pair<BlockId, ValueId>, Argument> laidOut;
+  std::map<std::pair<BlockId, ValueId>, ValueId> laidOut;
   for (const NodeId id : g.order()) {
     const std::optional<size_t> place = weightPlace(g, g.node(id));
     if (!place) continue;
     const Node& n = g.node(id);
     const ValueId weight = n.args[*place].valueId(), image = n.outputs[0];
     if (views.isLayoutFixed(image)) continue;
-    const Type type = g.value(weight).type;
     std::vector<Argument> args = n.args;
+    ValueId& known = laidOut[{n.parent, weight}];
     editor.begin(id);
-    Argument& laid = laidOut[{n.parent, weight}];
-    if (laid.isNone()) {
-      NodeBuilder b(editor, id);
-      laid = b.call(contiguous, {args[*place], formatOf(type)});
-      if (b.error()) {
+    if (!known) {
+      const Result<ValueId> laid = laidBefore(editor, id, weight);
+      if (!laid) {
         editor.cancel();
-        return *b.error();
+        return laid.error();
       }
-      editor.setType(laid.valueId(), type);
+      known = *laid;
     }
-    args[*place] = laid;
+    args[*place] = Argument(known);
     editor.setArguments(id, std::move(args));
     editor.noteChanged(id);
     views.below(image, image);

@@ -352,8 +352,8 @@ void Canvas::keepSketch() {
 void Canvas::paintSketch(QPainter& p) {
   const double factor = scale_ / sketchScale_;
   p.fillRect(rect(), toQt(palette_.background));
-  constexpr double fine =
-      1.5;  // of pixels that are half as large, nobody sees the steps, and there are four times as many
+  // Of pixels that are half as large, nobody sees the steps, and there are four times as many.
+  constexpr double fine = 1.5;
   p.setRenderHint(QPainter::SmoothPixmapTransform, devicePixelRatioF() < fine);
   p.drawPixmap(QRectF(toWidget(sketchOrigin_), QSizeF(size()) * factor), sketch_, QRectF(sketch_.rect()));
 }

@@ -24,6 +24,8 @@ bool haveSameText(const Graph& a, const Graph& b) {
   return toText(a, options) == toText(b, options);
 }
 
+QString equalTitle(const QString& name) { return Comparison::tr("%1: identical; weights are not compared").arg(name); }
+
 }  // namespace
 
 Comparison::Comparison(Document& document, QWidget* parent) : QSplitter(parent), document_(document) {
@@ -148,7 +150,7 @@ void Comparison::showPair(Pair pair) {
   if (pair_.before == pair_.after)
     pair_.afterTitle = tr("%1: identical").arg(pair_.afterTitle);
   else if (haveSameText(*pair_.before, *pair_.after))
-    pair_.afterTitle = tr("%1: identical; weights are not compared").arg(pair_.afterTitle);
+    pair_.afterTitle = equalTitle(pair_.afterTitle);
   pairRecords_ = recordsBetween(*pair_.before, *pair_.after);
   comparing_ = true;
   Q_EMIT comparingChanged(true);
@@ -254,13 +256,12 @@ void Comparison::refresh() {
   const bool isCapture = !document_.capturedGraphs().isEmpty();
   const QString name = named(document_.path(), isCapture ? document_.method() : QString());
   const bool isBeside = isGrouped() && !preview && !grouping_.beforeTitle.isEmpty();
-  canvas_->setTitle(
-      preview       ? tr("preview: not applied yet")
-      : !comparing_ ? QString()
-      : isGrouped() ? grouping_.title
-      : areEqual()  ? (other.isEmpty() ? tr("now: identical") : tr("%1: identical; weights are not compared").arg(name))
-      : other.isEmpty() ? tr("now")
-                        : name);
+  canvas_->setTitle(preview           ? tr("preview: not applied yet")
+                    : !comparing_     ? QString()
+                    : isGrouped()     ? grouping_.title
+                    : areEqual()      ? (other.isEmpty() ? tr("now: identical") : equalTitle(name))
+                    : other.isEmpty() ? tr("now")
+                                      : name);
   before_->setTitle(isBeside                     ? grouping_.beforeTitle
                     : preview || other.isEmpty() ? tr("before")
                                                  : named(other, document_.otherMethod()));

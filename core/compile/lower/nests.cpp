@@ -82,14 +82,14 @@ void Scheduler::emitTemporary(TensorId t, const std::function<bool(TensorId)>& i
   std::vector<Target> targets{planned(t, l_[t].buffer)};
   // Where each iteration begins with a sum that is wanted, too (a mean's, for what elements are off it by), it stores
   // that sum on the way: what is summed up is read once.
-  std::set<Request> reads = reductionsIn(valueOf(t, targets.front().domain.index));
+  const ExprId value = valueOf(t, targets.front().domain.index);
+  std::set<Request> reads = reductionsIn(value);
   std::erase_if(reads, [&](const Request& r) { return l_[r.tensor].form == Form::Repeated; });
   const TensorId first = reads.empty() ? TensorId() : reads.rbegin()->tensor;
   const bool isReadOnce =
       first && std::ranges::count_if(reads, [&](const Request& r) { return r.tensor == first; }) == 1;
   if (isReadOnce && l_[t].form == Form::Reduction && l_[first].form == Form::Reduction && isInside(*reads.rbegin()) &&
-      !temporaries_.contains(first) && isWanted(first) &&
-      !isNeededEarlier(first, valueOf(t, targets.front().domain.index))) {
+      !temporaries_.contains(first) && isWanted(first) && !isNeededEarlier(first, value)) {
     Target also = planned(first, l_[first].buffer);
     const bool isOneNumber = also.domain.ranges.size() == also.outer.size();
     if (isOneNumber && also.outer == targets.front().outer && also.domain.index == reads.rbegin()->index) {

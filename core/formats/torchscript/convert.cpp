@@ -467,8 +467,7 @@ OperatorRef TorchScriptConverter::overloadForNumbers(const jit::Node* n, Env& en
     isNumber[i] =
         i < op->parameters.size() && op->parameters[i].type.isTensor() && bound(n->input(i), env).scalarTensor;
   if (std::ranges::count(isNumber, true) == 0) return op;
-  const std::string base = op->name.substr(0, op->name.rfind('.'));
-  for (const OperatorRef& other : operators_.overloads(base)) {
+  for (const OperatorRef& other : operators_.overloads(op->packetName())) {
     if (other->parameters.size() != op->parameters.size()) continue;
     bool fits = true;
     for (size_t i = 0; i < other->parameters.size(); ++i) {

@@ -134,15 +134,15 @@ Weights unrounded(const Graph& g, Weights weights) {
   return weights;
 }
 
-/// What the node gives in float32; nothing where it gives something else, or memory is short.
-std::optional<torch::jit::Stack> unroundedResult(const Graph& g, const Node& n, const Weights& weights) {
+/// What the node gives in float32; undefined where it gives something else, or memory is short.
+at::Tensor unroundedResult(const Graph& g, const Node& n, const Weights& weights) {
   try {
-    auto run = runWith(g, n, unrounded(g, weights));
+    const auto run = runWith(g, n, unrounded(g, weights));
     if (run && run->size() == 1 && run->at(0).isTensor() && run->at(0).toTensor().scalar_type() == at::kFloat)
-      return std::move(*run);
+      return run->at(0).toTensor();
   } catch (const std::exception&) {
   }
-  return std::nullopt;
+  return {};
 }
 
 /// Channels-last is a layout that somebody asked for; other strides are accidents of the operators.
@@ -187,16 +187,10 @@ class TorchSemantics : public Semantics {
     if (isRandom) seeded.emplace(std::hash<std::string>()(n.name));
     // A result of float32 is the half before it is rounded: the constant that many operators make is rounded once.
     const std::optional<at::ScalarType> half = halfOf(g, n, values);
-    std::optional<torch::jit::Stack> wide;
-    if (half) wide = unroundedResult(g, n, values);
-    std::optional<torch::jit::Stack> stack;
-    if (!wide || n.op->is(OperatorFact::MovesOnly)) {
-      auto run = runWith(g, n, values);
-      if (!run) return run.error();
-      stack = std::move(*run);
-    } else {
-      stack = torch::jit::Stack{wide->at(0).toTensor().to(*half)};
-    }
+    const at::Tensor wide = half ? unroundedResult(g, n, values) : at::Tensor();
+    const bool isRoundedHere = wide.defined() && !n.op->is(OperatorFact::MovesOnly);
+    auto stack = isRoundedHere ? torch::jit::Stack{wide.to(*half)} : runWith(g, n, values);
+    if (!stack) return stack.error();
     const std::optional<at::MemoryFormat> asked = askedFormat(n);
     std::vector<Constant> out;
     for (const c10::IValue& v : *stack) {
@@ -204,7 +198,7 @@ class TorchSemantics : public Semantics {
       c.type = typeOfValue(v);
       if (v.isTensor()) {
         const auto weight = std::make_shared<TensorWeight>(laidOut(v.toTensor(), asked));
-        if (wide && v.toTensor().numel() <= mostUnrounded) weight->unrounded = laidOut(wide->at(0).toTensor(), asked);
+        if (wide.defined() && wide.numel() <= mostUnrounded) weight->unrounded = laidOut(wide, asked);
         c.data = weight;
       } else if (auto literal = toArgument(v)) {
         c.literal = std::move(*literal);
