@@ -34,8 +34,8 @@ std::optional<bool> Session::Methods::wantsGpu() const {
   return params["gpu"].get<bool>();
 }
 
-json Session::Methods::kernelsJson(const Document& d) const {
-  const FusionOptions options{.steering = d.steering};
+json Session::Methods::kernelsJson(const Document& d, const Steering& steering) const {
+  const FusionOptions options{.steering = steering};
   workbench::CodeReport report = take(
       workbench::generatedCode(d.graph(), {.fusion = options, .isForGpu = wantsGpu()}, s.semantics_.operators(), job));
   if (params.value("measure", false)) {
@@ -47,12 +47,16 @@ json Session::Methods::kernelsJson(const Document& d) const {
                                    params.value("trySchedules", false)));
   }
   json out = toJson(report);
-  out["plan"] = printSteering(d.steering);
+  out["plan"] = printSteering(steering);
   out["revision"] = d.history.revision();
   return out;
 }
 
-json Session::Methods::kernelPlan() const { return kernelsJson(s.document(params)); }
+/// "text": of another plan, which is looked at and does not become the document's.
+json Session::Methods::kernelPlan() const {
+  const Document& d = s.document(params);
+  return kernelsJson(d, has("text") ? take(parseSteering(text("text"), plan)) : d.steering);
+}
 
 /// "kernel": its name or number; "as": groups, loops, cpp, cuda, ptx or sass; "usage": what it takes of a GPU, too.
 json Session::Methods::kernelCode() const {
@@ -120,7 +124,7 @@ json Session::Methods::steer() const {
   }
   std::swap(steering, d.steering);
   try {
-    json out = kernelsJson(d);
+    json out = kernelsJson(d, d.steering);
     if (has("save")) take(writeFileAtomically(text("save"), printSteering(d.steering)));
     return out;
   } catch (...) {
@@ -161,7 +165,7 @@ json Session::Methods::editKernel() const {
     kept.kernels = edit.kernels;
     addEntries(d.steering, kept);
   }
-  out["kernels"] = kernelsJson(d);
+  out["kernels"] = kernelsJson(d, d.steering);
   return out;
 }
 

@@ -108,8 +108,8 @@ struct Session::Methods {
   /// why there are none.
   workbench::VerifyOn verifyOn(const Document&) const;
   std::optional<bool> wantsGpu() const;
-  /// The kernels of the document as its steering has them; with "measure", timed.
-  nlohmann::json kernelsJson(const Document&) const;
+  /// The kernels of the document as the steering has them; with "measure", timed.
+  nlohmann::json kernelsJson(const Document&, const Steering&) const;
   /// What applying something has made, as rules/apply answers it.
   nlohmann::json rewrittenJson(const workbench::Rewritten&) const;
   /// The node of the parameter "node".

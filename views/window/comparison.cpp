@@ -76,7 +76,7 @@ QString Comparison::kernelOf(const QString& node, bool isBefore) const {
   const Compilation& compilation = document_.compilation();
   const PlanDifference* difference = compilation.difference();
   if (isBefore && !difference) return {};
-  const CompilePlan& plan = isBefore ? *compilation.planBefore() : compilation.plan();
+  const CompilePlan& plan = isBefore ? *compilation.otherPlan() : compilation.plan();
   const KernelInfo* kernel = compilation.isKnown() ? plan.kernelOf(node) : nullptr;
   if (!kernel) return {};
   QString text = kernel->label + QStringLiteral(" · ") + originText(kernel->origin);
@@ -85,7 +85,7 @@ QString Comparison::kernelOf(const QString& node, bool isBefore) const {
     text += QStringLiteral(" · ") + (isMeasured ? QStringLiteral("%1") : tr("%1 predicted")).arg(micros(us));
   if (const MovedNode* moved = difference ? difference->ofNode(node) : nullptr) {
     const QString& other = isBefore ? moved->to : moved->from;
-    text += QLatin1Char('\n') + (isBefore ? tr("→ in this plan: %1") : tr("→ in the plan before: %1"))
+    text += QLatin1Char('\n') + (isBefore ? tr("→ in this plan: %1") : tr("→ in the other plan: %1"))
                                     .arg(other.isEmpty() ? tr("by itself") : other);
   }
   return text;

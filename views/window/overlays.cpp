@@ -35,7 +35,7 @@ void addPlanDifference(DecorationPair& d, const PlanDifference& difference, cons
   for (Decorations* one : {&d.before, &d.after}) {
     for (const MovedNode& m : difference.moved) one->changes.insert(m.node, Change::Moved);
     one->fades = !difference.isEmpty();
-    one->changeWords = {{Change::Removed, overlayText("− only in the plan before")},
+    one->changeWords = {{Change::Removed, overlayText("− only in the other plan")},
                         {Change::Added, overlayText("+ only in this plan")},
                         {Change::Changed, overlayText("~ other nodes or code")},
                         {Change::Moved, overlayText("→ in another group")}};

@@ -58,7 +58,7 @@ class PlanDifferenceTest : public QObject {
 
   void aGroupIsTheSameWhateverItsNumber() {
     const PlanDifference d = between("a b | c d | e f", "(a) | (b) | c d | e f");
-    QCOMPARE(groupsOf(d), QStringLiteral("−k0: only in the plan before"));
+    QCOMPARE(groupsOf(d), QStringLiteral("−k0: only in the other plan"));
     QCOMPARE(movedOf(d), QStringLiteral("a:a · b→; b:a · b→"));
     QCOMPARE(d.same.value(QStringLiteral("k1")), QStringLiteral("k0"));
     QCOMPARE(d.same.value(QStringLiteral("k2")), QStringLiteral("k1"));
@@ -83,7 +83,7 @@ class PlanDifferenceTest : public QObject {
 
   void groupsThatBecomeOneLeaveTheLargerOne() {
     const PlanDifference d = between("a b | c d e", "a b c d e");
-    QCOMPARE(groupsOf(d), QStringLiteral("~k0: other nodes: + a, b; −k0: only in the plan before"));
+    QCOMPARE(groupsOf(d), QStringLiteral("~k0: other nodes: + a, b; −k0: only in the other plan"));
     QCOMPARE(d.moved.size(), size_t{2});
   }
 

@@ -556,14 +556,14 @@ class Engine:
                 steps = [{"name": "fuse", "isRule": True, "rewrites": len(records), "ms": 1.5, "refused": [], "rolledBack": [], "records": records}]
                 return {"graph": self.graph_field(new, params, ident), "records": records, "refused": [], "rolledBack": [], "verdicts": verdicts, "steps": steps,
                         "ms": 12.25, "nodesBefore": len(graph["nodes"]), "nodesAfter": len(new["nodes"]), "revision": d["revision"]}
-            if method == "compile/steer":
-                steering = fake_compile.steer(steering, params)
             if method == "compile/usage":
                 return fake_compile.usage(graph, steering, d["revision"])
+            steering = fake_compile.steer(steering, params)
             if params.get("measure") and params.get("gpu"):
                 raise Failure("what is planned for a GPU is measured where the model lies on one")
             out = fake_compile.plan(graph, steering, d["revision"], params.get("measure", False), params.get("gpu", False), params.get("trySchedules", False))
-            d["steering"] = steering
+            if method == "compile/steer":  # a plan that is looked at is not the document's
+                d["steering"] = steering
             if "save" in params:
                 with open(params["save"], "w") as f:
                     f.write(out["plan"])

@@ -171,6 +171,9 @@ class FakeEngine(unittest.TestCase):
             self.ask("compile/plan", document=document, measure=measure)
         self.ask("compile/steer", document=document, add={"apart": [["div", "add"]], "merge": [["matmul", "div"]]})
         self.ask("compile/steer", document=document, text='{"fusion": 1}')
+        own = self.ask("compile/plan", document=document)
+        self.assertNotEqual(own["kernels"], self.ask("compile/plan", document=document, text='{"fusion": 1, "automatic": false}')["kernels"])
+        self.assertEqual(own, self.ask("compile/plan", document=document))
         self.ask("compile/usage", document=document)
         for form in ("loops", "cpp", "cuda"):
             self.ask("compile/code", document=document, kernel="0", **{"as": form})

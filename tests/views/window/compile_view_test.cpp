@@ -212,7 +212,7 @@ class CompileViewTest : public test::WindowFixture {
     QVERIFY(canvas().scene()->boxOfKey.contains(QStringLiteral("gelu")));
     QVERIFY(!before.scene()->boxOfKey.contains(QStringLiteral("gelu")));
     QCOMPARE(canvas().title(), QStringLiteral("the plan now: 1 group differs, 2 nodes moved"));
-    QVERIFY2(before.title().startsWith(QStringLiteral("the plan before “keep apart")), qPrintable(before.title()));
+    QCOMPARE(before.title(), QStringLiteral("Graft's own plan"));
     // Kernels are numbered as they come: without the first one, the next has its name. It is the same all the same.
     const auto changeOf = [](Canvas& c, const char* key) {
       const int box = c.scene()->boxOfKey.value(QString::fromLatin1(key), -1);
@@ -224,33 +224,33 @@ class CompileViewTest : public test::WindowFixture {
     // What is gone is marked in the drawing, in words too, and in the table.
     QCOMPARE(changeOf(before, "@kernel before gelu_layer_norm"), Change::Removed);
     const int gone = before.scene()->boxOfKey.value(QStringLiteral("@kernel before gelu_layer_norm"));
-    QVERIFY(before.scene()->view.boxes[static_cast<size_t>(gone)].detail == "− only in the plan before");
+    QVERIFY(before.scene()->view.boxes[static_cast<size_t>(gone)].detail == "− only in the other plan");
     QCOMPARE(changeOf(canvas(), "gelu"), Change::Moved);
     QCOMPARE(changeOf(canvas(), "layer_norm"), Change::Moved);
     QStringList legend;
     for (const auto& [text, color] : canvas().frame().legend()) legend << text;
     QCOMPARE(legend, QStringList{QStringLiteral("→ in another group")});
     auto* panel = window_->panel<KernelsPanel>();
-    QVERIFY2(panel->summary().startsWith(QStringLiteral("Against the plan before: 1 group differs, 2 nodes moved")),
+    QVERIFY2(panel->summary().startsWith(QStringLiteral("Against Graft's own plan: 1 group differs, 2 nodes moved")),
              qPrintable(panel->summary()));
     KernelTable* table = panel->table();
     QVERIFY(!table->isColumnHidden(KernelTable::Difference));
     const auto rows =
-        table->findItems(QStringLiteral("− only in the plan before"), Qt::MatchExactly, KernelTable::Difference);
+        table->findItems(QStringLiteral("− only in the other plan"), Qt::MatchExactly, KernelTable::Difference);
     QCOMPARE(rows.size(), qsizetype{1});
     QVERIFY(KernelTable::kernelOf(*rows[0]).isEmpty());
-    QVERIFY2(rows[0]->toolTip(0).contains(QStringLiteral("only in the plan before")), qPrintable(rows[0]->toolTip(0)));
+    QVERIFY2(rows[0]->toolTip(0).contains(QStringLiteral("only in the other plan")), qPrintable(rows[0]->toolTip(0)));
     table->setCurrentItem(rows[0]);
     QCOMPARE(canvas().litNodes(), (QStringList{QStringLiteral("gelu"), QStringLiteral("layer_norm")}));
     // The end of comparing ends it in the table, too.
     window_->setCompare(false);
     QVERIFY(!compilation().difference() && table->isColumnHidden(KernelTable::Difference));
-    QVERIFY(!panel->summary().contains(QStringLiteral("plan before")));
+    QVERIFY(!panel->summary().contains(QStringLiteral("Against")));
   }
 
-  void anyEarlierPlanIsCompared() {
+  void anyOtherPlanIsCompared() {
     openCompile();
-    auto* menu = window_->findChild<QMenu*>(QStringLiteral("earlierPlans"));
+    auto* menu = window_->findChild<QMenu*>(QStringLiteral("otherPlans"));
     QVERIFY(menu && !menu->isEnabled());
     compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
     QTRY_VERIFY(isReady() && compilation().isSteered());
@@ -260,17 +260,17 @@ class CompileViewTest : public test::WindowFixture {
     Q_EMIT menu->aboutToShow();
     QCOMPARE(menu->actions().size(), qsizetype{2});
     QVERIFY(menu->actions()[0]->text().startsWith(QStringLiteral("after “keep apart gelu, layer_norm” · ")));
-    QVERIFY(menu->actions()[1]->text().startsWith(QStringLiteral("as it was at first · ")));
+    QVERIFY(menu->actions()[1]->text().startsWith(QStringLiteral("Graft's own · ")));
     const auto differs = [&](const char* node) {
       return compilation().difference() && compilation().difference()->ofNode(QString::fromLatin1(node));
     };
     menu->actions()[0]->trigger();
     QTRY_VERIFY(window_->comparison().isComparing() && compilation().difference());
-    QCOMPARE(compilation().planBeforeTitle(), QStringLiteral("the plan before “fuse layer_norm_1, add_5”"));
+    QCOMPARE(compilation().otherPlanTitle(), QStringLiteral("the plan before “fuse layer_norm_1, add_5”"));
     QVERIFY(!differs("gelu") && differs("add_5"));
     // The first one knows neither change.
     menu->actions()[1]->trigger();
-    QCOMPARE(compilation().planBeforeTitle(), QStringLiteral("the plan at first"));
+    QCOMPARE(compilation().otherPlanTitle(), QStringLiteral("Graft's own plan"));
     QVERIFY(differs("gelu") && differs("add_5"));
     // Another change leaves it where it is; the comparison's end forgets it.
     compilation().undo();
@@ -281,6 +281,41 @@ class CompileViewTest : public test::WindowFixture {
     window_->setCompare(false);
     view().comparePlans();
     QVERIFY(!differs("gelu") && differs("add_5"));
+    // One that was taken back is still there.
+    window_->setCompare(false);
+    compilation().undo();
+    QTRY_VERIFY(isReady() && compilation().undoLabel().startsWith(QStringLiteral("keep apart")));
+    Q_EMIT menu->aboutToShow();
+    QVERIFY(menu->actions()[0]->text().startsWith(QStringLiteral("after “fuse layer_norm_1, add_5” · ")));
+    menu->actions()[0]->trigger();
+    QCOMPARE(compilation().otherPlanTitle(), QStringLiteral("the plan after “fuse layer_norm_1, add_5”"));
+    QVERIFY(!differs("gelu") && differs("add_5"));
+  }
+
+  void aRestoredPlanIsComparedWithGraftsOwn() {
+    openCompile();
+    compilation().restore(QStringLiteral(R"({"fusion": 1, "apart": [["gelu", "layer_norm"]]})"));
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    auto* menu = window_->findChild<QMenu*>(QStringLiteral("otherPlans"));
+    QVERIFY(menu->isEnabled());
+    Q_EMIT menu->aboutToShow();
+    QCOMPARE(menu->actions().size(), qsizetype{1});
+    QCOMPARE(menu->actions()[0]->text(), QStringLiteral("Graft's own"));  // nobody has planned it
+    menu->actions()[0]->trigger();
+    QTRY_VERIFY(compilation().difference());
+    QVERIFY(compilation().difference()->ofNode(QStringLiteral("gelu")));
+    QCOMPARE(window_->beforeCanvas()->title(), QStringLiteral("Graft's own plan"));
+    QVERIFY(window_->beforeCanvas()->scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm")));
+    // That one was only looked at.
+    const QString restored = compilation().steering();
+    compilation().refresh();
+    QTRY_VERIFY(isReady());
+    QVERIFY(restored.contains(QStringLiteral("apart")));
+    QCOMPARE(compilation().steering(), restored);
+    // A plan for another machine is compared with Graft's own for that machine.
+    compilation().setForGpu(true);
+    QTRY_VERIFY(isReady() && compilation().difference());
+    QVERIFY(compilation().plan().isForGpu && compilation().otherPlan()->isForGpu);
   }
 
   void theKeysGoFromDifferenceToDifference() {

@@ -11,6 +11,9 @@
 namespace graft {
 namespace {
 
+/// Graft's own plan.
+const char* const kNothingWanted = R"({"fusion": 1})";
+
 /// `{"fusion": 1}` and nothing else wants nothing.
 bool wantsNothing(const QString& steering) {
   const QJsonObject o = QJsonDocument::fromJson(steering.toUtf8()).object();
@@ -31,7 +34,7 @@ Compilation::Compilation(Document& document, EngineClient& engine)
   connect(&document_, &Document::opened, this, &Compilation::forget);
   connect(&document_, &Document::graphChanged, this, &Compilation::follow);
   connect(&engine_, &EngineClient::down, this, [this] {
-    busy_ = 0;
+    busy_ = askingOther_ = 0;
     engineHasSteering_ = steering_.isEmpty();
   });
   connect(&document_, &Document::engineReplaced, this, &Compilation::follow);
@@ -63,7 +66,7 @@ void Compilation::setActive(bool on) {
 void Compilation::follow() {
   if (!active_ || !document_.isOpen()) return;
   captured_->ask();
-  if (isKnown()) return;
+  if (isKnown()) return askOther();
   refresh();
 }
 
@@ -139,6 +142,7 @@ void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   if (!now) now = plan_.kernelOf(document_.selection().value(0));
   if (!now) now = plan_.largest(), isDefault_ = true;
   current_ = now ? now->name : QString();
+  askOther();
   Q_EMIT currentChanged();
   askUsage();
 }
@@ -164,40 +168,43 @@ QJsonObject Compilation::withGpu(QJsonObject request) const {
 void Compilation::setForGpu(bool on) {
   if (on == forGpu_) return;
   forGpu_ = on;
-  graph_ = nullptr;  // the plan is of another machine
+  graph_ = nullptr;  // the plans are of another machine
+  for (Step& step : steps_) step.plan = nullptr;
   if (active_) refresh();
   Q_EMIT changed();
 }
 
-std::vector<Compilation::EarlierPlan> Compilation::earlierPlans() const {
-  std::vector<EarlierPlan> out;
-  for (int i = at_ - 1; i >= 0; --i) {
+std::vector<Compilation::OtherPlan> Compilation::otherPlans() const {
+  std::vector<OtherPlan> out;
+  for (int i = static_cast<int>(steps_.size()) - 1; i >= 0; --i) {
+    if (i == at_) continue;
     const Step& step = steps_[static_cast<size_t>(i)];
-    if (!step.plan || step.graph != document_.graph()) continue;
-    out.push_back({.step = i,
-                   .title = i == 0 ? tr("as it was at first") : tr("after “%1”").arg(step.label),
-                   .kernels = static_cast<int>(step.plan->generatedCount())});
+    OtherPlan other{.step = i, .title = i == 0 ? tr("Graft's own") : tr("after “%1”").arg(step.label)};
+    if (isOfGraph(step)) other.kernels = static_cast<int>(step.plan->generatedCount());
+    out.push_back(std::move(other));
   }
   return out;
 }
 
-const Compilation::Step* Compilation::stepBefore() const {
-  if (!canUndo()) return nullptr;
-  const Step& before = steps_[static_cast<size_t>(compared_ >= 0 && compared_ < at_ ? compared_ : at_ - 1)];
-  return before.plan && before.graph == document_.graph() ? &before : nullptr;
+bool Compilation::isOfGraph(const Step& step) const { return step.plan && step.graph == document_.graph(); }
+
+int Compilation::otherStep() const {
+  const bool isChosen = compared_ >= 0 && compared_ != at_ && compared_ < static_cast<int>(steps_.size());
+  return isChosen ? compared_ : at_ - 1;
 }
 
-std::shared_ptr<const CompilePlan> Compilation::planBefore() const {
-  const Step* before = stepBefore();
-  return before ? before->plan : nullptr;
+std::shared_ptr<const CompilePlan> Compilation::otherPlan() const {
+  const int other = otherStep();
+  return other >= 0 && isOfGraph(steps_[static_cast<size_t>(other)]) ? steps_[static_cast<size_t>(other)].plan
+                                                                     : nullptr;
 }
 
-QString Compilation::planBeforeTitle() const {
-  const Step* before = stepBefore();
-  if (!before) return {};
-  const auto step = static_cast<int>(before - steps_.data());
-  if (step == at_ - 1) return tr("the plan before “%1”").arg(undoLabel());
-  return step == 0 ? tr("the plan at first") : tr("the plan after “%1”").arg(before->label);
+QString Compilation::otherPlanTitle() const {
+  const int other = otherStep();
+  if (other < 0) return {};
+  if (other == 0) return tr("Graft's own plan");
+  return other == at_ - 1 ? tr("the plan before “%1”").arg(undoLabel())
+                          : tr("the plan after “%1”").arg(steps_[static_cast<size_t>(other)].label);
 }
 
 void Compilation::setComparing(bool on, int step) {
@@ -205,12 +212,37 @@ void Compilation::setComparing(bool on, int step) {
   if (on == comparing_ && compared == compared_) return;
   comparing_ = on;
   compared_ = compared;
+  askOther();
   Q_EMIT changed();
+}
+
+/// The plan that is compared with may be of another graph, of another machine, or a file's that never was planned.
+void Compilation::askOther() {
+  const int other = comparing_ && isKnown() ? otherStep() : -1;
+  if (other < 0 || askingOther_ || !document_.engineHasAll() || isOfGraph(steps_[static_cast<size_t>(other)])) return;
+  const QString steering = steps_[static_cast<size_t>(other)].steering;
+  const QString text = steering.isEmpty() ? QString::fromLatin1(kNothingWanted) : steering;
+  const int revision = revision_;
+  const GraphRef graph = document_.graph();
+  askingOther_ = engine_.call(
+      QStringLiteral("compile/plan"), withGpu(document_.withDocument({{QStringLiteral("text"), text}})),
+      [=, this](const EngineReply& reply) {
+        askingOther_ = 0;
+        if (revision != revision_ || graph != document_.graph()) return askOther();
+        if (reply.ok()) {
+          steps_[static_cast<size_t>(other)].plan = std::make_shared<CompilePlan>(readPlan(reply.result, *graph));
+          steps_[static_cast<size_t>(other)].graph = graph;
+          askOther();  // by now another one may be wanted
+        } else if (!reply.cancelled() && reply.errorCode != EngineReply::lostCode) {
+          Q_EMIT document_.failed(tr("There is no plan to compare with"), reply.error);
+        }
+        Q_EMIT changed();
+      });
 }
 
 const PlanDifference* Compilation::difference() const {
   if (!comparing_ || !isKnown()) return nullptr;
-  const std::shared_ptr<const CompilePlan> before = planBefore(), now = steps_[static_cast<size_t>(at_)].plan;
+  const std::shared_ptr<const CompilePlan> before = otherPlan(), now = steps_[static_cast<size_t>(at_)].plan;
   if (!before || !now) return nullptr;
   if (before != differsFrom_ || now != differsTo_) {
     difference_ = planDifference(*before, *now);
@@ -272,7 +304,7 @@ void Compilation::redo() {
 void Compilation::goTo(int step) {
   if (!document_.engineHasAll()) return Q_EMIT document_.failed(tr("The plan stays as it is"), document_.whyNotReady());
   const QString wanted = steps_[static_cast<size_t>(step)].steering;
-  const QString text = wanted.isEmpty() ? QStringLiteral("{\"fusion\": 1}") : wanted;
+  const QString text = wanted.isEmpty() ? QString::fromLatin1(kNothingWanted) : wanted;
   const int revision = ++revision_;
   const GraphRef graph = document_.graph();
   measuring_ = false;
@@ -313,7 +345,7 @@ void Compilation::loadFrom(const QString& path) {
 void Compilation::restore(const QString& steering) {
   if (steering.isEmpty() || wantsNothing(steering)) return;
   steps_.assign(1, {.isPlain = true});
-  steps_.push_back({.label = tr("the plan of the window before"), .steering = steering});
+  steps_.push_back({.label = tr("restore the plan"), .steering = steering});
   at_ = 1;
   compared_ = -1;
   steering_ = steering;

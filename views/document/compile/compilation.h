@@ -57,21 +57,23 @@ class Compilation : public QObject {
   bool canRedo() const { return at_ + 1 < static_cast<int>(steps_.size()); }
   QString undoLabel() const { return canUndo() ? steps_[static_cast<size_t>(at_)].label : QString(); }
   QString redoLabel() const { return canRedo() ? steps_[static_cast<size_t>(at_) + 1].label : QString(); }
-  /// Plans of the same graph, as they were before the changes since; the latest first.
-  struct EarlierPlan {
+  /// All plans of the graph but the one that is shown, also those that were taken back; the latest first, Graft's own
+  /// last.
+  struct OtherPlan {
     int step = 0;
-    QString title{};  ///< "after “fuse gelu, add”"
-    int kernels = 0;  ///< that Graft generates
+    QString title{};               ///< "after “fuse gelu, add”"
+    std::optional<int> kernels{};  ///< that Graft generates, where that is known
   };
-  std::vector<EarlierPlan> earlierPlans() const;
-  /// The earlier plan that is compared with: the one before the last change, where nothing else was said; null where
-  /// there is none.
-  std::shared_ptr<const CompilePlan> planBefore() const;
+  std::vector<OtherPlan> otherPlans() const;
+  /// The plan that is compared with: the one before the last change, where nothing else was said; null where there is
+  /// none, or it is on its way.
+  std::shared_ptr<const CompilePlan> otherPlan() const;
   /// "the plan before “fuse gelu, add”"
-  QString planBeforeTitle() const;
-  /// Whether somebody looks at the plan and an earlier one side by side: that of the step, or the one before.
+  QString otherPlanTitle() const;
+  /// Whether somebody looks at the plan and another one side by side: that of the step, or the one before. It is asked
+  /// for where it is not known.
   void setComparing(bool on, int step = -1);
-  /// While somebody does, what differs; null otherwise, and where there is no plan before.
+  /// While somebody does, what differs; null otherwise, and where there is no other plan.
   const PlanDifference* difference() const;
   /// Whether kernels are planned as for a model on a GPU wherever the model lies: to be looked at.
   void setForGpu(bool on);
@@ -138,7 +140,10 @@ class Compilation : public QObject {
   void syncSteering();
   void forget();
   void goTo(int step);
-  const Step* stepBefore() const;
+  /// The place of the plan that is compared with; -1 where there is none.
+  int otherStep() const;
+  bool isOfGraph(const Step& step) const;
+  void askOther();
   void follow();
 
   Document& document_;
@@ -152,6 +157,7 @@ class Compilation : public QObject {
   int at_ = 0;
   int compared_ = -1;  ///< the step whose plan is compared with; -1: the one before
   int busy_ = 0;       ///< the call under way
+  int askingOther_ = 0;
   int revision_ = 0;
   int recording_ = 0;  ///< the call
   RunTimeline timeline_;

@@ -139,7 +139,7 @@ QString GroupDifference::word() const {
   };
   switch (kind) {
     case Kind::OnlyBefore:
-      return differenceText("only in the plan before");
+      return differenceText("only in the other plan");
     case Kind::OnlyNow:
       return differenceText("only in this plan");
     case Kind::Code:

@@ -27,7 +27,7 @@ struct GroupDifference {
   QString sign() const;
   /// What is different at it: a node that joined or left, or its first one.
   QString place() const;
-  /// "only in this plan", "only in the plan before", "other nodes: + gelu − add", "edited by hand".
+  /// "only in this plan", "only in the other plan", "other nodes: + gelu − add", "edited by hand".
   QString word() const;
 };
 

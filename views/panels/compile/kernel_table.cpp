@@ -109,9 +109,8 @@ KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(pare
   setHeaderLabels({tr("Kernel"), tr("Difference"), tr("By"), tr("Measured"), tr("Roofline"), tr("Before"),
                    tr("Best tried"), tr("Predicted"), tr("Reads"), tr("Writes"), tr("Registers"), tr("Shared"),
                    tr("Occupancy"), tr("Spills"), tr("Schedule")});
-  headerItem()->setToolTip(Difference,
-                           tr("From the plan before: + only in this plan, − only in the plan before, ~ other "
-                              "nodes or code. F8 goes to the next one"));
+  headerItem()->setToolTip(Difference, tr("From the other plan: + only in this plan, − only in the other plan, ~ other "
+                                          "nodes or code. F8 goes to the next one"));
   headerItem()->setToolTip(Origin, tr("Who wrote what runs: Graft's generator, a person, a library, or PyTorch"));
   headerItem()->setToolTip(Predicted, tr("The time that the plan counts with"));
   headerItem()->setToolTip(Measured, tr("The median time in a run of the model; Measure, above, takes it"));
@@ -206,7 +205,7 @@ void KernelTable::refresh() {
   clear();
   const CompilePlan& plan = compilation.plan();
   const PlanDifference* difference = compilation.difference();
-  const auto before = compilation.planBefore();
+  const auto before = compilation.otherPlan();
   QList<QTreeWidgetItem*> rows;
   if (compilation.isKnown())
     for (size_t i = 0; i < plan.kernels.size(); ++i) {

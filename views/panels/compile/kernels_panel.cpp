@@ -132,7 +132,7 @@ void KernelsPanel::refresh() {
                 ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
                 : tr(" · %1 less predicted").arg(ms(saved / 1000));
     if (const PlanDifference* difference = compilation.difference())
-      text = tr("Against the plan before: %1 · ").arg(difference->text()) + text;
+      text = tr("Against %1: %2 · ").arg(compilation.otherPlanTitle(), difference->text()) + text;
     if (!plan.unapplied.empty())
       text += tr(" · %1 cannot be applied")
                   .arg(counted(static_cast<qint64>(plan.unapplied.size()), tr("override"), tr("overrides")));

@@ -57,17 +57,19 @@ void Actions::makeCompileMenu() {
     show();
     window_.compileView().comparePlans();
   });
-  QMenu* earlier = menu->addMenu(tr("Compare with an &earlier plan"));
-  earlier->setObjectName(QStringLiteral("earlierPlans"));
-  connect(earlier, &QMenu::aboutToShow, this, [this, show, earlier, &compilation] {
-    earlier->clear();
-    for (const Compilation::EarlierPlan& plan : compilation.earlierPlans())
-      earlier->addAction(
-          tr("%1 · %2").arg(plan.title, counted(plan.kernels, tr("generated kernel"), tr("generated kernels"))), this,
-          [this, show, step = plan.step] {
-            show();
-            window_.compileView().comparePlans(step);
-          });
+  QMenu* others = menu->addMenu(tr("Compare with another p&lan"));
+  others->setObjectName(QStringLiteral("otherPlans"));
+  connect(others, &QMenu::aboutToShow, this, [this, show, others, &compilation] {
+    others->clear();
+    for (const Compilation::OtherPlan& plan : compilation.otherPlans()) {
+      QString text = plan.title;
+      if (plan.kernels)
+        text += tr(" · %1").arg(counted(*plan.kernels, tr("generated kernel"), tr("generated kernels")));
+      others->addAction(text, this, [this, show, step = plan.step] {
+        show();
+        window_.compileView().comparePlans(step);
+      });
+    }
   });
   menu->addSeparator();
   add(menu, {"fuseSelection", tr("&Fuse the selection")}, [this, show] {
@@ -80,8 +82,8 @@ void Actions::makeCompileMenu() {
   });
   QAction* undo = add(menu, {"undoPlan", tr("&Undo"), {}, "undo"}, [&compilation] { compilation.undo(); });
   QAction* redo = add(menu, {"redoPlan", tr("&Redo"), {}, "redo"}, [&compilation] { compilation.redo(); });
-  const auto refresh = [&compilation, undo, redo, forGpu, earlier] {
-    earlier->setEnabled(!compilation.earlierPlans().empty());
+  const auto refresh = [&compilation, undo, redo, forGpu, others] {
+    others->setEnabled(!compilation.otherPlans().empty());
     forGpu->setChecked(compilation.isForGpu());
     undo->setEnabled(compilation.canUndo());
     redo->setEnabled(compilation.canRedo());

@@ -128,13 +128,13 @@ void CompileView::regroup() {
 /// The plan before, and what differs.
 void CompileView::groupBefore(Comparison::Grouping& grouping) {
   const PlanDifference& difference = *compilation_.difference();
-  const CompilePlan& before = *compilation_.planBefore();
+  const CompilePlan& before = *compilation_.otherPlan();
   const ContainerNames names = containersBeside(difference, before);
   grouping.before = graphByKernels(*document_.graph(), before, names);
   const ViewOptions words = kernelOptions(before, &difference, &names);
   grouping.options.words.insert(words.words.begin(), words.words.end());
   grouping.title = tr("the plan now: %1").arg(difference.text());
-  grouping.beforeTitle = compilation_.planBeforeTitle();
+  grouping.beforeTitle = compilation_.otherPlanTitle();
   addPlanDifference(grouping.changes, difference, names);
   for (const GroupDifference& g : difference.groups) {
     const KernelInfo* k = g.now.isEmpty() ? before.find(g.before) : compilation_.plan().find(g.now);
@@ -192,12 +192,11 @@ void CompileView::tellNotCaptured() {
 }
 
 void CompileView::comparePlans(int step) {
-  const std::vector<Compilation::EarlierPlan> earlier = compilation_.earlierPlans();
-  if (earlier.empty())
+  const std::vector<Compilation::OtherPlan> others = compilation_.otherPlans();
+  if (others.empty())
     return Q_EMIT document_.failed(tr("There is no other plan to compare with"),
                                    tr("fuse, keep apart or move something first"));
-  compilation_.setComparing(true, step);
-  if (!compilation_.planBefore()) compilation_.setComparing(true, earlier.front().step);  // that one was never planned
+  compilation_.setComparing(true, step >= 0 || compilation_.canUndo() ? step : others.front().step);
   setByKernels(true);
   window_.comparison().compareFrom(0);
 }

@@ -30,7 +30,7 @@ class CompileView : public QObject {
   bool isCaptured() const { return drawsCaptured_; }
   void showStage(const Stage& stage);
   void compareStages(const Stage& from, const Stage& to);
-  /// The plan before its last change, or an earlier one, beside the plan as it is.
+  /// The plan before its last change, or that of a step, beside the plan as it is.
   void comparePlans(int step = -1);
   /// What an edge says: why it lies between two kernels, with prices; "" where nobody looked at it.
   QString edgeTip(int edge) const;
