@@ -1,7 +1,10 @@
 #include <fmt/format.h>
+
+#include <bit>
 #include <unordered_map>
 
 #include "core/compile/loops/algebra/bounds.h"
+#include "core/compile/loops/element.h"
 #include "core/compile/loops/reachable.h"
 #include "core/compile/loops/text.h"
 #include "core/compile/loops/verify.h"
@@ -9,7 +12,7 @@
 namespace graft::loops {
 namespace {
 
-// What an i64 expression of ranges, sizes and checked indices can be, with the sizes of one call.
+// What an i64 expression can be, with the sizes of one call. IndexMath (algebra/index_math.h) says what an index is.
 struct Possible {
   Bounds bounds;
   bool isIndex = false;
@@ -69,6 +72,14 @@ class SizeCheck {
         p = {rangeBounds(extent.bounds), true, extent.isSized};
         break;
       }
+      case Op::Cast:
+        p.bounds = castBounds(program_.expressions[e.operands[0]]);
+        p.isIndex = p.bounds.max.has_value();
+        break;
+      case Op::Absolute:
+        combine(0);
+        p.bounds = absoluteBounds(operand(0).bounds);
+        break;
       case Op::Negate:
         combine(0);
         p.bounds = scaleBounds(operand(0).bounds, -1, overflows);
@@ -117,6 +128,16 @@ class SizeCheck {
       return badInput(
           fmt::format("with these sizes, {} would leave 64 bits", shortened(printExpression(program_, id))));
     return done();
+  }
+
+  // Of a cast to i64.
+  static Bounds castBounds(const Expr& from) {
+    if (from.op != Op::Constant) return dtypeBounds(from.dtype);
+    const bool isFloating = isFloatingPoint(from.dtype);
+    const Element given =
+        isFloating ? Element::of(std::bit_cast<double>(from.bits)) : Element::of(static_cast<int64_t>(from.bits));
+    const int64_t value = castElement(given, from.dtype, DType::Int64).integer;
+    return {value, value};
   }
 
   // No divisor is 0: a range whose extent is 0 does not run.

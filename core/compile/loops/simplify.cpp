@@ -432,7 +432,10 @@ ExprId Simplifier::rewrite(ExprId root, std::unordered_map<ExprId, ExprId>& done
       assert(to.op == Op::Range);
       r = to.range();
     }
-    done.emplace(id, e.op == Op::Range ? rebuilt(program_.expressions[leaf(e.range())]) : rebuilt(e));
+    ExprId made = e.op == Op::Range ? rebuilt(program_.expressions[leaf(e.range())]) : rebuilt(e);
+    if (e.dtype == DType::Int64 && !program_.sizes.empty() && !math_->isIndex(id) && math_->isIndex(made))
+      made = program_.expressions.add(e);
+    done.emplace(id, made);
   }
   return done.at(root);
 }

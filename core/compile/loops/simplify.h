@@ -39,7 +39,8 @@ class Simplifier {
   ExprId logicalAnd(ExprId, ExprId);
   ExprId select(ExprId condition, ExprId then, ExprId otherwise);
 
-  /// The whole expression, all its parts.
+  /// The whole expression, all its parts. It has the same value with all sizes that checkSizes() (verify.h) accepts of
+  /// a program with both.
   ExprId simplify(ExprId);
   /// The expression with `to` in the place of a range, simplified. A range of a Reduce may become another range alone.
   ExprId substitute(ExprId, const std::unordered_map<RangeId, ExprId>& to);

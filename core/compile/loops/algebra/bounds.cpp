@@ -1,6 +1,7 @@
 #include "core/compile/loops/algebra/bounds.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace graft::loops {
 namespace {
@@ -114,6 +115,11 @@ Bounds minimumBounds(Bounds a, Bounds b) {
 Bounds maximumBounds(Bounds a, Bounds b) {
   return {pickEither(a.min, b.min, kGreater), pickBoth(a.max, b.max, kGreater)};
 }
+Bounds absoluteBounds(Bounds a) {
+  if (!a.min || !a.max || *a.min == std::numeric_limits<int64_t>::min()) return {};
+  return {std::max({int64_t{0}, *a.min, -*a.max}), std::max(-*a.min, *a.max)};
+}
+
 Bounds eitherBounds(Bounds a, Bounds b) { return {pickBoth(a.min, b.min, kLesser), pickBoth(a.max, b.max, kGreater)}; }
 
 Bounds rangeBounds(Bounds extent) {

@@ -22,6 +22,7 @@ Bounds quotientBounds(Bounds a, Bounds b);
 Bounds remainderBounds(Bounds a, Bounds b);
 Bounds minimumBounds(Bounds, Bounds);
 Bounds maximumBounds(Bounds, Bounds);
+Bounds absoluteBounds(Bounds);
 /// Of a number that is one of the two.
 Bounds eitherBounds(Bounds, Bounds);
 /// Of all numbers of bool and the integers below 64 bits.

@@ -1,7 +1,6 @@
 #include "core/compile/loops/algebra/index_math.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace graft::loops {
@@ -13,6 +12,14 @@ constexpr size_t kHighestDegree = 12;
 constexpr int kProofSteps = 300;
 constexpr int kDeepestProof = 24;
 constexpr int64_t kLargestIndex = int64_t{1} << 60;
+
+bool isIndexNumber(int64_t value) { return value > -kLargestIndex && value < kLargestIndex; }
+
+// To i64, of a number that its dtype bounds, or of a constant.
+bool isIndexCast(const ExprPool& pool, const Expr& e) {
+  const Expr& from = pool[e.operands[0]];
+  return from.op == Op::Constant || dtypeBounds(from.dtype).max;
+}
 
 // The operands whose numbers decide the number of the expression.
 std::span<const ExprId> numberOperands(const Expr& e) {
@@ -85,6 +92,11 @@ IndexMath::Known IndexMath::learn(ExprId id) {
       setAtom();
       return;
     }
+    // Data that cancel out still count, or the rest would pass for an index.
+    if (!k.makeup.isIndex && makeup(p).isIndex && !program_.sizes.empty()) {
+      setAtom();
+      return;
+    }
     k.polynomial = p;
     // By contract only where nothing but ranges and sizes went in: x - x + s0 may have wrapped around on its way.
     k.isExact = p.fits && (isBounded(p) || (k.makeup.isIndex && k.makeup.isSized));
@@ -94,8 +106,7 @@ IndexMath::Known IndexMath::learn(ExprId id) {
     case Op::Constant: {
       const int64_t value = static_cast<int64_t>(e.bits);
       k.polynomial = Polynomial(value);
-      // No index is so large; it may be what is left of x - (x + value), which wrapped around on its way.
-      k.makeup.isIndex = value > -kLargestIndex && value < kLargestIndex;
+      k.makeup.isIndex = isIndexNumber(value);
       k.bounds = {value, value};
       return k;
     }
@@ -120,6 +131,7 @@ IndexMath::Known IndexMath::learn(ExprId id) {
   }
   const std::span<const ExprId> parts = numberOperands(e);
   k.makeup.isIndex = !parts.empty() && e.op != Op::Fmod && e.op != Op::And;
+  if (e.op == Op::Cast) k.makeup.isIndex = isIndexCast(program_.expressions, e);
   for (const ExprId part : parts) {
     const Known& p = known_.at(part);
     k.makeup.isIndex = k.makeup.isIndex && p.makeup.isIndex;
@@ -170,11 +182,8 @@ Bounds IndexMath::learnBounds(ExprId id) {
       return minimumBounds(of(0), of(1));
     case Op::Maximum:
       return maximumBounds(of(0), of(1));
-    case Op::Absolute: {
-      const Bounds a = of(0);
-      if (e.dtype != DType::Int64 || !a.min || !a.max || *a.min == std::numeric_limits<int64_t>::min()) return {};
-      return {std::max({int64_t{0}, *a.min, -*a.max}), std::max(-*a.min, *a.max)};
-    }
+    case Op::Absolute:
+      return absoluteBounds(of(0));
     case Op::Select:
       return eitherBounds(of(1), of(2));
     case Op::And: {
@@ -199,6 +208,7 @@ Bounds IndexMath::learnBounds(ExprId id) {
 
 const Polynomial& IndexMath::polynomial(ExprId id) { return known(id).polynomial; }
 bool IndexMath::isExact(ExprId id) { return known(id).isExact; }
+bool IndexMath::isIndex(ExprId id) { return known(id).makeup.isIndex; }
 Bounds IndexMath::bounds(ExprId id) { return known(id).bounds; }
 Bounds IndexMath::bounds(const Polynomial& p) { return interval(p).bounds; }
 
@@ -234,12 +244,14 @@ IndexMath::Makeup IndexMath::makeup(Atom a) {
 }
 
 IndexMath::Makeup IndexMath::makeup(const Polynomial& p) {
-  Makeup out{true, false, false};
-  for (const Term& t : p.terms)
+  Makeup out{isIndexNumber(p.constant), false, false};
+  for (const Term& t : p.terms) {
+    out.isIndex = out.isIndex && isIndexNumber(t.coefficient);
     for (const Atom a : t.factors) {
       const Makeup m = makeup(a);
       out = {out.isIndex && m.isIndex, out.isSized || m.isSized, out.hasRange || m.hasRange};
     }
+  }
   return out;
 }
 

@@ -5,9 +5,11 @@
 //   math.isNonNegative(math.polynomial(extent) - math.polynomial(index) - Polynomial(1));   // index < extent
 //
 // An i64 expression is exact where its value is the one of unlimited whole numbers: where bounds show that it does not
-// leave 64 bits, and, by contract, where it is made of ranges, sizes and checked indices and some size occurs in it:
-// checkSizes() (verify.h) refuses a call whose sizes would make such an expression leave 64 bits. Of others nothing is
-// concluded but what holds modulo 2^64.
+// leave 64 bits, and, by contract, where it is an index and some size occurs in it: checkSizes() (verify.h) refuses a
+// call whose sizes would make such an expression leave 64 bits. Of others nothing is concluded but what holds modulo
+// 2^64.
+// An index is made of constants, ranges, sizes, checked indices and numbers of smaller dtypes. What is made of i64
+// data is none, even where they cancel out: x - x + 1 is 1, but checkSizes() does not follow what it is multiplied by.
 #pragma once
 
 #include <optional>
@@ -32,6 +34,8 @@ class IndexMath {
   bool isExact(ExprId);
   /// Whether an expression of ranges and sizes that has this polynomial would be.
   bool isExact(const Polynomial&);
+  /// Whether checkSizes() follows the i64 expression: only an index may take the place of one.
+  bool isIndex(ExprId);
   /// The expression also has the value of one that is not exact: unless bounds show that it is, it counts as none.
   void doubt(ExprId);
   /// Of an expression of any integer dtype or bool.
@@ -52,7 +56,7 @@ class IndexMath {
  private:
   // What an expression is made of decides whether it is exact by contract.
   struct Makeup {
-    bool isIndex = false;   // of constants, ranges, sizes and checked indices
+    bool isIndex = false;
     bool isSized = false;   // some size occurs in it
     bool hasRange = false;  // some range does
   };

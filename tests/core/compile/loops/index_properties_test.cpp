@@ -74,6 +74,7 @@ struct Random {
       case 9:
         return e.binary(Op::Remainder, a, divisor());
       case 10:
+        if (between(0, 3) == 0) return e.unary(Op::Absolute, a);
         return e.binary(between(0, 1) != 0 ? Op::Minimum : Op::Maximum, a, expression(depth - 1));
       default:
         return e.select(condition(depth - 1), a, expression(depth - 1));

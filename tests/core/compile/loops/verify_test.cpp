@@ -167,6 +167,28 @@ TEST_CASE("a part that occurs everywhere is verified once") {
   CHECK(complaint(text + "  y[i] = a59\n") == "");
 }
 
+// (n * n * n) // (n * n) is n over whole numbers. In 64 bits n * n * n may be negative.
+TEST_CASE("an index that data are in is followed by the check of sizes, or not trusted") {
+  const auto text = [](const std::string& one) {
+    return "loops 1\nsize n in 1..\ninput v: i64[]\ninput b: i32[]\ninput x: f32[n]\noutput y: f32[]\nnest\n  y[] = "
+           "x[" +
+           one + " * n * n * n // (n * n) - 1]\n";
+  };
+  const std::vector<int64_t> sizes{3 << 21};
+  CHECK_THAT(complaint(text("(v[] - v[] + 1)")), ContainsSubstring("may be anything"));
+  CHECK_THAT(complaint(text("(v[] * 0 + 1)")), ContainsSubstring("may be anything"));
+  CHECK_THAT(complaint(text("select(0 < n, 1, v[])")), ContainsSubstring("may be anything"));
+  for (const char* one : {"1", "maximum(minimum(i64(b[]), 1), 1)", "absolute(-1)"}) {
+    INFO(one);
+    CHECK(complaint(text(one)) == "");
+    const auto p = parseProgram(text(one));
+    REQUIRE(p);
+    const Status s = checkSizes(*p, sizes);
+    REQUIRE_FALSE(s);
+    CHECK_THAT(s.error().message, ContainsSubstring("would leave 64 bits"));
+  }
+}
+
 TEST_CASE("a call's sizes are within their limits and fit 64 bits") {
   const auto p = parseProgram(
       "loops 1\nsize n in 1..\nsize m in 2..8\ninput x: f32[n]\noutput y: f32[n, m]\nnest i < n * m\n"
