@@ -514,6 +514,7 @@ function layOut(graph, isOpen, options = {}) {
   for (const wrapping of columns ? WRAPPINGS : []) {
     laidOut += count;
     if (scale >= shown || laidOut > most) break;
+    if (wrapping.low === USUAL.low && wrapping.slim === USUAL.slim && !wrapping.early) continue;  // that is `best` or was
     const other = placeAll(graph, isOpen, options, wrapping);
     if (scaleOf(other) < (scale < small ? better : muchBetter) * scale) continue;
     best = other;

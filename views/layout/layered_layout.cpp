@@ -26,6 +26,7 @@ struct Wrapping {
   double shape = 1.4;  ///< of a level: how much wider than long it may be, as boxes are
   bool tail = false;   ///< of the model itself: `Level::Options::tail`
   bool early = false;  ///< `Level::Options::early`
+  bool operator==(const Wrapping&) const = default;
 };
 
 class Nested {
@@ -481,6 +482,7 @@ Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& opt
   const auto attempt = [&](const Wrapping& other, double factor, double enough) -> Status {
     if (scale >= enough || laidOut + graph.boxes.size() > room) return done();
     laidOut += graph.boxes.size();
+    if (other == Wrapping()) return done();  // that was the first one; it counts, so that no further one is tried
     Result<Layout> tried = Nested(graph, options, other, cancel).run();
     if (!tried) return tried.error();
     if (scaleAtFit(*tried) < factor * scale) return done();
