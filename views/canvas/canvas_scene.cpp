@@ -36,6 +36,16 @@ int Scene::boxOf(const QString& key) const {
   return node ? view.boxOfNode[node.index] : -1;
 }
 
+bool Scene::covers(const QRectF& r) const {
+  return index.any(layout.boxes, r, [&](int box) {
+    const Box& b = view.boxes[static_cast<size_t>(box)];
+    if (!b.open) return true;
+    const double title = 2 * Metrics::padding + textWidth(b.title, Metrics::titleSize);
+    const QRectF whole = rect(box);
+    return r.intersects({whole.topLeft(), QSizeF(std::min(title, whole.width()), Metrics::header)});
+  });
+}
+
 int Scene::boxAt(QPointF p) const {
   int found = -1;  // containers come before their children: the last hit is the innermost
   for (size_t i = 0; i < layout.boxes.size(); ++i) {

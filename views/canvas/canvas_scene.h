@@ -50,10 +50,8 @@ struct Scene {
   QPainterPath wholePath(int edge) const;
   QRectF rect(int box) const { return toQt(layout.boxes[static_cast<size_t>(box)]); }
   QRectF bounds() const { return {0, 0, layout.width, layout.height}; }
-  /// Whether a box that holds no others is there.
-  bool covers(const QRectF& r) const {
-    return index.any(layout.boxes, r, [&](int box) { return !view.boxes[static_cast<size_t>(box)].open; });
-  }
+  /// Whether a box that holds no others is there, or the title of one that does.
+  bool covers(const QRectF& r) const;
 };
 using SceneRef = std::shared_ptr<const Scene>;
 SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});

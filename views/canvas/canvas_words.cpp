@@ -70,6 +70,21 @@ void ScenePainter::placedLabels(const QTransform& place) {
   }
 }
 
+namespace {
+
+/// Of the weights that a box holds, as many as have room behind its detail.
+QString withChips(QString detail, const Box& box, bool hasHeat, const SmallText& words, double room) {
+  if (hasHeat) return detail;
+  for (const std::string& chip : box.chips) {
+    const QString more = detail + QStringLiteral(" · ") + toQt(chip);
+    if (words.width(more) > room) break;
+    detail = more;
+  }
+  return detail;
+}
+
+}  // namespace
+
 void ScenePainter::smallBox(size_t i, const QRectF& r) {
   constexpr double gap = 5;
   const double padding = SmallMetrics::padding(r.width());
@@ -102,7 +117,11 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   if (name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
   const double whole = used + (name.isEmpty() ? 0 : gap + small.width(name));
   const bool centred = !two || box.kind == BoxKind::Input || box.kind == BoxKind::Output;
+  const double end = r.right() - padding;
+  const QString second = two ? small.fitted(withChips(detail, box, hasHeat, small, end - left), end - left) : QString();
+  const double secondWidth = small.width(second);
   double x = centred ? std::max(left, (left + right - whole) / 2) : left + std::min(4.0, (right - left - whole) / 2);
+  if (!centred) x = std::clamp(x, left, std::max(left, end - secondWidth));  // both lines begin at one place
   p_.setFont(title.font());
   p_.setPen(toQt(shade.text));
   p_.drawText(QPointF(x, y + title.drop()), first);
@@ -112,10 +131,7 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   }
   if (!name.isEmpty()) p_.drawText(QPointF(x + used + gap, y + small.drop()), name);
   if (!two) return;
-  right = r.right() - padding;
-  const QString second = small.fitted(detail, right - left);
-  x = centred ? std::max(left, (left + right - small.width(second)) / 2) : x;
-  if (x + small.width(second) > right) x = left;
+  if (centred) x = std::max(left, (left + end - secondWidth) / 2);
   p_.drawText(QPointF(x, r.bottom() - (r.bottom() - r.top()) * 0.28 + small.drop()), second);
 }
 

@@ -3,6 +3,7 @@
 
 #include "tests/views/support/named_boxes.h"
 #include "tests/views/support/sample_graphs.h"
+#include "views/canvas/canvas_paint.h"
 #include "views/canvas/label_places.h"
 
 using namespace graft;
@@ -35,6 +36,42 @@ QStringList coveredBy(const Scene& scene, double scale) {
       if (labels[k].at.intersects(label.at)) wrong << label.text + QStringLiteral(" on ") + labels[k].text;
   }
   return wrong;
+}
+
+/// Where the words of a box begin and end in its upper and its lower half, at a scale at which they are small.
+struct Lines {
+  int firstBegin, secondBegin, secondEnd;
+};
+Lines linesOf(const Scene& scene, int box) {
+  constexpr double scale = 0.75;
+  constexpr int border = 3, visible = 60;
+  const Palette p = palette(Theme::Light);
+  const std::vector<char> none(scene.view.boxes.size(), 0);
+  const Decorations decorations;
+  const BoxDecorations resolved = resolve(scene, decorations);
+  const LabelPlaces places(scene, scale);
+  QImage image((scene.bounds().size() * scale).toSize(), QImage::Format_RGB32);
+  image.fill(toQt(p.background));
+  QPainter painter(&image);
+  painter.scale(scale, scale);
+  paintScene(painter, scene, {p, decorations, resolved, none, none, places, scale}, scene.bounds());
+  painter.end();
+  const QRectF whole = scene.rect(box);
+  const QRect r = QRectF(whole.topLeft() * scale, whole.size() * scale).toRect();
+  const auto isInk = [&](int x, int top, int bottom) {
+    const int behind = qGray(image.pixel(r.left() + border, r.center().y()));
+    for (int y = top; y < bottom; ++y)
+      if (behind - qGray(image.pixel(x, y)) > visible) return true;
+    return false;
+  };
+  Lines lines{-1, -1, -1};
+  for (int x = r.left() + border; x < r.right() - border; ++x) {
+    if (lines.firstBegin < 0 && isInk(x, r.top() + border, r.center().y())) lines.firstBegin = x;
+    if (!isInk(x, r.center().y(), r.bottom() - border)) continue;
+    if (lines.secondBegin < 0) lines.secondBegin = x;
+    lines.secondEnd = x;
+  }
+  return lines;
 }
 
 class WordsTest : public QObject {
@@ -201,6 +238,37 @@ class WordsTest : public QObject {
     QCOMPARE(SmallMetrics::padding(300), 4.0);
     QCOMPARE(SmallMetrics::padding(10), 0.5);
     QCOMPARE(SmallMetrics::padding(34), 2.0);
+  }
+
+  void bothLinesOfASmallBoxBeginAtOnePlace() {
+    Scene scene = *sceneOf(test::encoder(1), {.depth = -1});
+    const auto it = std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(),
+                                 [](const Box& b) { return b.title == "linear" && !b.detail.empty(); });
+    QVERIFY(it != scene.view.boxes.end());
+    const auto box = static_cast<int>(it - scene.view.boxes.begin());
+    it->title = it->name = "Lin";
+    for (const char* detail : {"HxH", "HxHxHxHxHx", "HxHxHxHxHxHxHxHxHxHxHxHxHxHxHxHx"}) {
+      it->detail = detail;
+      const Lines lines = linesOf(scene, box);
+      QVERIFY(lines.firstBegin >= 0 && lines.secondBegin >= 0);
+      QVERIFY2(std::abs(lines.firstBegin - lines.secondBegin) <= 1, detail);
+    }
+  }
+
+  void aSmallBoxNamesTheWeightsThatHaveRoom() {
+    Scene scene = *sceneOf(test::encoder(1), {.depth = -1});
+    const auto it = std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(),
+                                 [](const Box& b) { return b.title == "linear" && !b.detail.empty(); });
+    QVERIFY(it != scene.view.boxes.end());
+    const auto box = static_cast<int>(it - scene.view.boxes.begin());
+    it->detail = "64";
+    it->chips.clear();
+    const int without = linesOf(scene, box).secondEnd;
+    it->chips = {"bias", "a weight whose name is much too long for what the box has room for"};
+    const int with = linesOf(scene, box).secondEnd;
+    QVERIFY(with > without + 15);
+    it->chips.pop_back();
+    QCOMPARE(linesOf(scene, box).secondEnd, with);
   }
 
   void veryManyBoxesWithoutWordsHaveLandmarks() {

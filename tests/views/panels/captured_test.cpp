@@ -143,8 +143,9 @@ class CapturedTest : public test::WindowFixture {
     QCOMPARE(picker->text(), QStringLiteral("forward"));
     Q_EMIT picker->menu()->aboutToShow();
     const QStringList texts = menuTexts(*picker->menu());
-    QCOMPARE(texts.mid(0, 3), QStringList({QStringLiteral("forward · 13 nodes"), QStringLiteral("forward.1 · 26 nodes"),
-                                           QStringLiteral("forward.2 · 39 nodes")}));
+    QCOMPARE(texts.mid(0, 3), QStringList({QStringLiteral("forward · 13 nodes captured"),
+                                           QStringLiteral("forward.1 · 26 nodes captured"),
+                                           QStringLiteral("forward.2 · 39 nodes captured")}));
     const size_t before = document().graph()->nodeCount();
     for (QAction* a : picker->menu()->actions())
       if (a->text().startsWith(QStringLiteral("forward.2"))) a->trigger();
@@ -162,10 +163,10 @@ class CapturedTest : public test::WindowFixture {
     auto* strip = part<BreakStrip>();
     QVERIFY(strip->isVisible());
     QCOMPARE(strip->shown().size(), 5);
-    QCOMPARE(strip->shown()[0], QStringLiteral("forward · 13 nodes"));
+    QCOMPARE(strip->shown()[0], QStringLiteral("forward · 13 nodes captured"));
     QVERIFY2(strip->shown()[1].startsWith(QStringLiteral("net.py:22  the branch depends on the values")),
              qPrintable(strip->shown()[1]));
-    QCOMPARE(strip->shown()[4], QStringLiteral("forward.2 · 39 nodes"));
+    QCOMPARE(strip->shown()[4], QStringLiteral("forward.2 · 39 nodes captured"));
     for (QToolButton* b : strip->findChildren<QToolButton*>())
       if (b->text().startsWith(QStringLiteral("forward.1"))) QTest::mouseClick(b, Qt::LeftButton);
     QTRY_COMPARE(document().method(), QStringLiteral("forward.1"));

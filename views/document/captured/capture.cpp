@@ -6,6 +6,16 @@
 
 namespace graft {
 
+QString CapturedGraphInfo::nodesText() const {
+  return counted(nodes, Capture::tr("node captured"), Capture::tr("nodes captured"));
+}
+
+QString CapturedGraphInfo::nodesTip() {
+  return Capture::tr(
+      "Nodes are counted as torch.compile captured them. A graph that you open has fewer where Graft "
+      "spells an operation in another way");
+}
+
 Capture::Capture(Document& document, QObject* parent) : QObject(parent), document_(document) {
   connect(&document_, &Document::opened, this, [this] {
     // Of the same file the graphs stay, so that nothing jumps while the engine answers.

@@ -16,8 +16,8 @@ namespace graft {
 
 struct CapturedGraphInfo {
   QString name;
-  int nodes = 0, guards = 0;
-  bool breaks = false;  ///< the capture broke behind it
+  int nodes = 0, guards = 0;  ///< nodes as they were captured: an opened graph has fewer
+  bool breaks = false;        ///< the capture broke behind it
   QString reason, explanation, hint, file, code;
   int line = 0;
   /// "joint" of "joint.1": which of a training step's graphs it is.
@@ -28,6 +28,10 @@ struct CapturedGraphInfo {
   QString folderEntry() const {
     return name.contains(QLatin1Char('/')) ? name.section(QLatin1Char('/'), 0, -2) : QString();
   }
+  /// "13 nodes captured"
+  QString nodesText() const;
+  /// Why the open graph's number of nodes is another.
+  static QString nodesTip();
   static int partOf(const QString& name) {
     return name.section(QLatin1Char('/'), -1).section(QLatin1Char('.'), 1, 1).toInt();
   }

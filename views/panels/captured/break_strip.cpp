@@ -78,10 +78,10 @@ void BreakStrip::refresh() {
 
 void BreakStrip::addGraph(QHBoxLayout& row, const CapturedGraphInfo& graph) {
   auto* button = new QToolButton;
-  button->setText(tr("%1 · %2").arg(graph.name, counted(graph.nodes, tr("node"), tr("nodes"))));
+  button->setText(tr("%1 · %2").arg(graph.name, graph.nodesText()));
   button->setCheckable(true);
   button->setChecked(graph.name == context_.document().method());
-  button->setToolTip(tr("Opens this graph of the capture"));
+  button->setToolTip(tr("Opens this graph of the capture. %1").arg(CapturedGraphInfo::nodesTip()));
   connect(button, &QToolButton::clicked, this, [this, name = graph.name, button] {
     button->setChecked(name == context_.document().method());
     Q_EMIT context_.graphAsked(name);

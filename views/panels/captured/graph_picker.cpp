@@ -39,8 +39,9 @@ void GraphPicker::fill() {
       part = 0;
     }
     if (g && g->part() != part) menu_.addSeparator(), part = g->part();
-    const QString text = g ? tr("%1 · %2").arg(name, counted(g->nodes, tr("node"), tr("nodes"))) : name;
+    const QString text = g ? tr("%1 · %2").arg(name, g->nodesText()) : name;
     QAction* a = menu_.addAction(text, this, [this, name] { Q_EMIT context_.graphAsked(name); });
+    a->setToolTip(CapturedGraphInfo::nodesTip());
     a->setCheckable(true);
     a->setChecked(name == document.method());
     if (name != document.method()) others << qMakePair(name, text);

@@ -112,7 +112,8 @@ KernelTable::KernelTable(Document& document, QWidget* parent) : QTreeWidget(pare
   headerItem()->setToolTip(Difference, tr("From the other plan: + only in this plan, − only in the other plan, ~ other "
                                           "nodes or code. F8 goes to the next one"));
   headerItem()->setToolTip(Origin, tr("Who wrote what runs: Graft's generator, a person, a library, or PyTorch"));
-  headerItem()->setToolTip(Predicted, tr("The time that the plan counts with"));
+  headerItem()->setToolTip(Predicted,
+                           tr("The time that the plan counts with. A size that the model leaves open counts as 64"));
   headerItem()->setToolTip(Measured, tr("The median time in a run of the model; Measure, above, takes it"));
   headerItem()->setToolTip(Before, tr("What its operators take one by one, measured"));
   headerItem()->setToolTip(
@@ -180,7 +181,7 @@ QTreeWidgetItem* KernelTable::newRow(const KernelInfo& k, const CompilePlan& pla
             k.tried.empty() ? QStringLiteral("–") : tr("%1 (%2)").arg(micros(best.microseconds), best.schedule));
   QString schedule = QString(k.schedule).replace(QLatin1Char('\n'), QStringLiteral(", "));
   if (!std::isnan(k.generated)) schedule += tr(" (%1 as generated)").arg(micros(k.generated));
-  row->setText(Schedule, schedule);
+  row->setText(Schedule, schedule.trimmed());
   fillUsage(row, k);
   const QString tip = tipOf(k, plan, difference);
   for (int column = Name; column <= Schedule; ++column) row->setToolTip(column, tip);

@@ -102,13 +102,16 @@ std::vector<Stage> stagesOf(Document& document) {
     }
     const auto all = static_cast<qint64>(plan.kernels.size());
     groups.count = QString::number(all);
-    groups.change = changeText(all, operators);
+    groups.change = changeText(all, nodes(rules));
     groups.verdict = ribbonText("%1 alone").arg(all - fused);
     groups.tip =
         ribbonText("What runs as one: %1 fused from %2, and %3 by themselves. A click groups the canvas by them")
             .arg(counted(fused, ribbonText("kernel"), ribbonText("kernels")))
             .arg(counted(operators - (all - fused), ribbonText("node"), ribbonText("nodes")))
             .arg(counted(all - fused, ribbonText("operator"), ribbonText("operators")));
+    if (const qint64 views = nodes(rules) - operators; views > 0 && kernels < 0)
+      groups.tip += ribbonText(". %1, which run nothing, are in no group")
+                        .arg(counted(views, ribbonText("view"), ribbonText("views")));
     generated.count = QString::number(fused);
     generated.verdict = inPlace > 0 ? ribbonText("in place") : ribbonText("planned");
     if (kernels > 0) {
