@@ -244,8 +244,9 @@ QRectF CanvasFrame::legendPlace() const {
 }
 
 Corner CanvasFrame::freeCorner() const {
-  for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight})
-    if (!covers(inCorner(corner, legendSize(false), area_.size()))) return corner;
+  for (const bool isFolded : {false, true})
+    for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight})
+      if (!covers(inCorner(corner, legendSize(isFolded), area_.size()))) return corner;
   return Corner::BottomLeft;
 }
 

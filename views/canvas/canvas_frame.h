@@ -59,7 +59,7 @@ class CanvasFrame {
   /// colours; empty where there is none.
   QRectF legendPlace() const;
   bool isLegendFolded() const;
-  /// The first corner in which the whole legend covers no boxes; the first of all where there is none.
+  /// The first corner in which the whole legend covers no boxes; otherwise, in which the folded one does not.
   Corner freeCorner() const;
 
  private:

@@ -167,6 +167,49 @@ class FrameTest : public test::WindowFixture {
     QTRY_VERIFY(!canvas.frame().isLegendFolded());
   }
 
+  void theLegendCoversNoTitleOfAModule() {
+    Canvas canvas;
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(2)));
+    QVERIFY(canvas.scene());
+    const Scene& scene = *canvas.scene();
+    const auto open =
+        std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(), [](const Box& b) { return b.open; });
+    QVERIFY(open != scene.view.boxes.end());
+    const QRectF module = scene.rect(static_cast<int>(open - scene.view.boxes.begin()));
+    QVERIFY(scene.covers({module.topLeft() + QPointF(4, 4), QSizeF(6, 6)}));
+    QVERIFY(!scene.covers({module.bottomRight() - QPointF(5, 5), QSizeF(4, 4)}));
+  }
+
+  void theFoldedLegendStandsInTheCornerThatIsFree() {
+    Canvas canvas;
+    canvas.setLegendVisible(true);
+    canvas.resize(700, 420);
+    canvas.show();
+    ViewOptions all;
+    all.depth = -1;
+    canvas.setViewOptions(all);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    QVERIFY(canvas.scene());
+    bool isFolded = false;
+    for (const double scale : {0.5, 0.8, 1.0})
+      for (int step = 0; step < 12; ++step) {
+        canvas.setView({0, step * canvas.scene()->bounds().height() / 12}, scale);
+        canvas.setLegendVisible(true);  // its corner is chosen anew
+        const CanvasFrame framed = canvas.frame();
+        if (!framed.isLegendFolded()) continue;
+        isFolded = true;
+        const auto covers = [&](Corner corner) {
+          const QRectF r = inCorner(corner, framed.legendPlace().size(), canvas.size());
+          return canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size() / canvas.scale()});
+        };
+        const auto corners = {Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight};
+        const bool isAnyFree = !std::all_of(corners.begin(), corners.end(), covers);
+        const QRectF r = framed.legendPlace();
+        QVERIFY(!isAnyFree || !canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size() / canvas.scale()}));
+      }
+    QVERIFY(isFolded);
+  }
+
   /// As the legend of kinds: in a corner without boxes, else folded to its colours.
   void theScaleOfHeatColoursCoversNoWords() {
     Canvas canvas;
