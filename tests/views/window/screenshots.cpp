@@ -174,9 +174,11 @@ class Photographer {
             "times of kernels", [&] { return isReady() && compilation.plan().isMeasured(); }, 300000))
       return false;
     const auto gainOf = [](const KernelInfo& k) { return k.operators - k.measured; };
+    constexpr qsizetype few = 4;  // nodes, whose lines of code fit in the picture
     const KernelInfo* most = nullptr;
     for (const KernelInfo& k : compilation.plan().kernels)
-      if (k.isGenerated() && (!most || gainOf(k) > gainOf(*most))) most = &k;
+      if (k.isGenerated() && k.coloured.size() > 1 && k.coloured.size() <= few && (!most || gainOf(k) > gainOf(*most)))
+        most = &k;
     if (!most) return true;  // there is nothing to show
     const QString kernel = most->name, last = most->nodes.last();
     auto* panel = window_.panel<KernelsPanel>();
