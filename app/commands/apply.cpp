@@ -269,8 +269,10 @@ void addApply(CLI::App& app, Run& run) {
   c->add_flag("--as-declared", o->asDeclared,
               "Run nothing: sizes and dtypes are those that the file declares. Goes with --no-verify and --no-timing");
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
-  c->add_flag("--strict", o->strict,
-              "Stop at the first match that cannot be rewritten, or whose rewrite computes something else");
+  c->add_flag(
+      "--strict", o->strict,
+      "Stop at the first match that cannot be rewritten, or whose rewrite computes something else, and where no "
+      "number of the whole model's outputs could be compared");
   addMethodOption(*c, *o);
   addCommon(*c, *o, true);
   c->callback([&run, o] { run = [o] { return apply(*o); }; });

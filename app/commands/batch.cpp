@@ -105,6 +105,7 @@ std::vector<std::string> row(const json& model) {
     const json& first = graphs.front();
     if (first.contains("verification") && !first["verification"]["passed"].is_null())
       verified = first["verification"]["passed"].get<bool>() ? "yes" : "no";
+    if (first.contains("verification") && first["verification"].contains("nothingCompared")) verified = "no numbers";
     if (first.contains("timing")) speed = speedCell(first["timing"]);
   }
   const auto outcome = model["outcome"].get<std::string>();

@@ -81,7 +81,10 @@ Status compare(const CompareFlags& o) {
   auto inputs = modelInputs(a->graph, o, console);
   if (!inputs) return inputs.error();
   const auto onStage = [&](CompareStage stage, const Comparison& c) {
-    if (stage == CompareStage::Outputs) console.print(differencesTable(c.outputs));
+    if (stage == CompareStage::Outputs) {
+      console.print(differencesTable(c.outputs));
+      warnOfNotCompared(c.outputs, c.overflow, console);
+    }
     if (stage == CompareStage::Layers) console.print(layersText(*c.layers));
     if (stage == CompareStage::Timed) console.print(timingText(c.timing, c.a, c.b));
   };

@@ -26,7 +26,7 @@ using workbench::TriedRule;
 
 struct OptimizeFlags : Common {
   std::string model, output, report, fusion;
-  bool noCapture = false, noTiming = false, allowUnchanged = false;
+  bool noCapture = false, noTiming = false, allowUnchanged = false, strict = false;
   double seconds = 3, budget = 60;
 };
 
@@ -115,6 +115,7 @@ Ending optimize(const OptimizeFlags& o) {
   request.capture = !o.noCapture;
   request.fusion = o.fusion;
   request.allowUnchanged = o.allowUnchanged;
+  request.strict = o.strict;
   const auto onStage = [&](OptimizeStage stage, const OptimizeReport& r) { tell(stage, r, o, console); };
   auto report = workbench::optimize(request, semantics(), onStage, console.job());
   if (!report) return report.error();
@@ -150,6 +151,8 @@ void addOptimize(CLI::App& app, Run& run) {
   c->add_flag("--allow-unchanged", o->allowUnchanged,
               "Copy the model where nothing makes it faster; without this, nothing is written then and the exit code "
               "is 7");
+  c->add_flag("--strict", o->strict,
+              "A result of which no number could be compared is an error, as where the model overflows in its dtype");
   c->add_flag("--no-capture", o->noCapture, "Write a model that does not run as CUDA graphs on a GPU");
   c->footer(
       "Each recipe that fits is written as TorchScript and timed beside the original, then once more without each of "

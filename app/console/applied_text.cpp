@@ -123,10 +123,7 @@ void tellVerified(const ApplyReport& r, const Console& console) {
                     : fmt::format("differences where set {} of inputs {} (fp64 reference):", r.verification->inputSets,
                                   r.changedOnPurpose.empty() ? "failed" : "differs"));
   console.print(differencesTable(r.verification->outputs, !r.changedOnPurpose.empty()));
-  for (const Difference& d : r.verification->outputs)
-    if (d.passed && d.overflowed > 0)
-      console.warn(fmt::format("output {} ({}): {}{}", d.name, d.type, d.why,
-                               d.type.starts_with("f16") ? ". bf16 and f32 have a wider range" : ""));
+  warnOfNotCompared(r.verification->outputs, r.verification->overflow, console);
   if (!r.changedOnPurpose.empty())
     console.warn(fmt::format("the numbers differ, as {} may change them: {}", r.changedOnPurpose, r.verification->why));
 }

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "app/console/console.h"
-
 namespace graft::cli {
 namespace {
 
@@ -17,6 +15,7 @@ std::string ratioText(const Difference& d) { return d.rmseRatio ? fmt::format("{
 
 std::string verdict(const Difference& d, bool onPurpose) {
   if (onPurpose && !d.passed) return "changed on purpose";
+  if (d.passed && d.nothingCompared) return d.why;
   if (d.passed) return d.why.empty() ? "ok" : "ok: " + d.why;
   return d.dtypeAlone ? "FAILED for its dtype: " + d.why : "FAILED: " + d.why;
 }
@@ -30,6 +29,12 @@ std::string differencesTable(const std::vector<Difference>& differences, bool on
     rows.push_back({d.name, d.type, figure(d, d.maxAbs), figure(d, d.maxRel), figure(d, d.rmse), ratioText(d),
                     d.measured ? fmt::format("{:.7f}", d.cosine) : "-", verdict(d, onPurpose)});
   return table(rows);
+}
+
+void warnOfNotCompared(const std::vector<Difference>& outputs, const std::optional<Overflow>& overflow,
+                       const Console& console) {
+  for (const std::string& text : notCompared(outputs)) console.warn(text);
+  if (overflow) console.warn(overflowText(*overflow));
 }
 
 std::string layersText(const std::vector<LayerDifference>& layers) {

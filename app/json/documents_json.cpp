@@ -144,6 +144,8 @@ json toJson(const Comparison& c) {
               {"outputs", listJson(c.outputs)},
               {"timing", graft::toJson(c.timing)}};
   if (c.layers) out["layers"] = listJson(*c.layers);
+  if (nothingCompared(c.outputs)) out["nothingCompared"] = true;
+  if (c.overflow) out["overflow"] = graft::toJson(*c.overflow);
   return out;
 }
 

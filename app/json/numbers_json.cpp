@@ -50,7 +50,13 @@ json toJson(const Difference& d) {
               {"dtypeAlone", d.dtypeAlone},
               {"why", d.why}};
   if (!d.actualType.empty()) out["actualType"] = d.actualType;
+  if (d.nonFinite > 0) out["nonFinite"] = d.nonFinite;
+  if (d.nothingCompared) out["nothingCompared"] = true;
   return out;
+}
+
+json toJson(const Overflow& o) {
+  return {{"node", o.node}, {"operator", o.op}, {"scope", o.scope}, {"elements", o.elements}};
 }
 
 json toJson(const LayerDifference& l) { return layerJson(l.difference, l.original, l.rewritten); }
@@ -58,6 +64,11 @@ json toJson(const LayerDifference& l) { return layerJson(l.difference, l.origina
 json toJson(const Verification& v) {
   if (v.isEmpty()) return {{"passed", nullptr}, {"skipped", true}, {"notVerified", v.notVerified}};
   json out{{"passed", v.passed}, {"inputSets", v.inputSets}, {"outputs", listJson(v.outputs)}, {"why", v.why}};
+  if (v.nothingCompared()) {
+    out["passed"] = nullptr;
+    out["nothingCompared"] = true;
+  }
+  if (v.overflow) out["overflow"] = toJson(*v.overflow);
   if (v.isOutOfTime) out["outOfTime"] = true;
   if (!v.notVerified.empty()) out["notVerified"] = v.notVerified;
   return out;

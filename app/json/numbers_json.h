@@ -16,6 +16,7 @@ namespace graft {
 nlohmann::json toJson(const Difference&);
 /// The difference with both values' names, without its histogram.
 nlohmann::json toJson(const LayerDifference&);
+nlohmann::json toJson(const Overflow&);
 nlohmann::json toJson(const Verification&);
 /// `mostSamples`: so many of the runs, evenly taken; all of a fast model would be megabytes over a slow line.
 nlohmann::json toJson(const Timing&, size_t mostSamples = SIZE_MAX);

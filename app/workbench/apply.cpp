@@ -213,6 +213,14 @@ Status verifyWhole(const Prepared& before, const Graph& rewritten, ApplyReport& 
   return done();
 }
 
+std::optional<Error> uncompared(const ApplyReport& report) {
+  if (!report.verification || !report.verification->nothingCompared()) return std::nullopt;
+  return Error{ErrorKind::Verification,
+               fmt::format("{}: {} (--strict). Nothing was written.", report.model,
+                           notCompared(report.verification->outputs).front()),
+               {}};
+}
+
 Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules, const Semantics& semantics,
                           const OnApplyStage& onStage, const Job& job) {
   ApplyReport report;
@@ -276,6 +284,7 @@ Result<ApplyReport> apply(const ApplyRequest& request, const ChosenRecipe& rules
       rewritten->graph = std::move(found->rewritten.graph);
     }
   }
+  if (request.strict && !report.refusal && report.verification) report.refusal = uncompared(report);
   reached(ApplyStage::Verified);
   if (report.refusal) return report;
   if (job.cancelled()) return interrupted();

@@ -82,7 +82,7 @@ struct ApplyRequest {
   std::string failingInputs;      ///< VerifyOn::failingInputs
   bool verify = true;             ///< compare the whole model's numbers, on random inputs where none are given
   bool verifyRewrites = true;     ///< each rewrite on its own, too
-  bool strict = false;            ///< a match that cannot be rewritten is an error, too
+  bool strict = false;            ///< a match that cannot be rewritten is an error, too, and outputs without numbers
   std::optional<double> seconds;  ///< how long to time both models; none: they are not timed
   bool capture = true;            ///< the written model may run as CUDA graphs on a GPU
   bool allowUnchanged = false;    ///< where nothing was rewritten, the output is the model as it is
@@ -132,6 +132,9 @@ Result<Prepared> prepare(const OpenRequest&, const InputRequest&, Needs, ApplyRe
 Status recordTypes(Prepared&, ApplyReport&, const Semantics&);
 /// Compares the whole rewritten model, and sets the report's refusal where that fails.
 Status verifyWhole(const Prepared&, const Graph& rewritten, ApplyReport&, const Job& = {}, const FurtherInputs& = {});
+
+/// Of a report whose verification had no number to compare: why --strict refuses it.
+std::optional<Error> uncompared(const ApplyReport&);
 
 /// How far the work has come: the report holds what this stage and those before it found.
 enum class ApplyStage {

@@ -137,6 +137,8 @@ Result<Comparison> compare(const Model& a, const Model& b, const TensorSet& inpu
     return e;
   }
   out.outputs = std::move(*outputs);
+  if (std::ranges::any_of(out.outputs, [](const Difference& d) { return d.overflowed > 0; }))
+    out.overflow = findOverflow(a.graph, inputs);
   reached(CompareStage::Outputs);
   if (request.layers) {
     auto layers = compareLayers(a.graph, b.graph, inputs, {}, job);
@@ -156,6 +158,8 @@ Result<Comparison> compare(const Model& a, const Model& b, const TensorSet& inpu
                                           [](const Difference& d) { return d.measured && !d.actualType.empty(); });
     out.failure = Error{
         ErrorKind::Verification, "the models differ: " + firstFailure(out.outputs) + (dtypesDiffer ? hint : ""), {}};
+  } else if (nothingCompared(out.outputs)) {
+    out.failure = Error{ErrorKind::Verification, notCompared(out.outputs).front(), {}};
   }
   return out;
 }

@@ -28,7 +28,8 @@ struct CompareRequest {
 struct Comparison {
   std::string a, b;  ///< the models' files
   size_t nodesA = 0, nodesB = 0;
-  std::vector<Difference> outputs;  ///< of B to A
+  std::vector<Difference> outputs;   ///< of B to A
+  std::optional<Overflow> overflow;  ///< of A
   std::optional<std::vector<LayerDifference>> layers;
   PairedTiming timing;
   std::optional<Error> failure;  ///< why they are not the same

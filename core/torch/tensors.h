@@ -42,7 +42,7 @@ struct Difference {
   std::string name;        ///< "0", "1.logits"
   std::string type;        ///< of expected
   std::string actualType;  ///< where it is another
-  /// Whether the numbers could be compared; where shapes differ, the figures below say nothing.
+  /// Whether there were numbers to compare; where shapes differ or none is finite, the figures below say nothing.
   bool measured = false;
   double maxAbs = 0, maxRel = 0, rmse = 0;
   std::optional<double> rmseRatio;  ///< RMSE(actual, fp64) / RMSE(expected, fp64), where a fp64 reference was given
@@ -51,14 +51,22 @@ struct Difference {
       ulpHistogram;  ///< bucket i counts elements off by [2^(i-1), 2^i) units in the last place; 0: equal
   size_t elements = 0;
   bool sameNonFinite = true;  ///< NaN and Inf in the same places
-  size_t overflowed = 0;      ///< elements that are NaN or Inf on both sides, and finite in the fp64 reference
+  size_t nonFinite = 0;       ///< elements that are NaN or Inf on both sides: there is no difference to measure
+  size_t overflowed = 0;      ///< of these, finite in the fp64 reference
+  /// There are elements, and no number was compared: all of them are NaN or Inf on both sides.
+  bool nothingCompared = false;
   bool passed = false;
   bool dtypeAlone =
       false;        ///< did not pass, but only for its dtype: the numbers are within the coarser dtype's tolerance
-  std::string why;  ///< where it did not pass; where it did, "" or what is better than expected
+  std::string why;  ///< where it did not pass; where it did, "" or what to know of NaN and Inf
   // The first element that is out of tolerance; empty where none is, or where shapes or dtypes differ.
   std::string element, expected, actual;  ///< "[0,3,1]", "0.25", "nan"
 };
+
+/// Whether no output has a number that was compared. What is left in buffers and inputs does not count.
+bool nothingCompared(const std::vector<Difference>&);
+/// What people are told of outputs of which nothing, or not all, was compared: a sentence each, with what helps.
+std::vector<std::string> notCompared(const std::vector<Difference>&);
 
 /// RMSE(actual, ref) <= m RMSE(expected, ref) + tol/10 with m 2, or 3 in half precision, where a fp64 reference is
 /// given; assert_close's tolerances otherwise. Where the reference is finite and `expected` is not (a sum overflowed),

@@ -3,6 +3,7 @@
 // reference.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,7 +14,19 @@
 
 namespace graft {
 
+/// The first node, on the way to an output, that gives NaN or Inf where a run in fp64 gives numbers.
+struct Overflow {
+  std::string node, op, scope;
+  size_t elements = 0;  ///< of its outputs
+};
+/// Runs the graph on the inputs, as they are and in fp64, and looks at every value. Nothing where no output overflows,
+/// or where a run fails.
+std::optional<Overflow> findOverflow(const Graph&, const TensorSet& inputs);
+/// "the first that overflows is `exp` (aten.exp.default) in layers.0.mixer"
+std::string overflowText(const Overflow&);
+
 struct Verification {
+  /// Nothing differed. Where nothingCompared() says so, this means nothing.
   bool passed = false;
   size_t inputSets = 0;             ///< how many sets of inputs were tried, the given one first
   std::vector<Difference> outputs;  ///< on the given inputs; where a later set failed, on that set
@@ -23,6 +36,10 @@ struct Verification {
   std::vector<std::string> notVerified;
   /// Nothing could be compared.
   bool isEmpty() const { return passed && outputs.empty() && !notVerified.empty(); }
+  /// Of outputs that have numbers in fp64 alone.
+  std::optional<Overflow> overflow;
+  /// It passed, and no output had a number that could be compared.
+  bool nothingCompared() const { return passed && graft::nothingCompared(outputs); }
 };
 
 /// How long a verification tries inputs beyond the given ones.

@@ -3,6 +3,7 @@
 import json
 
 import torch
+from torch.nn import functional as F
 
 from support import TestCase, graft, main
 
@@ -31,6 +32,19 @@ class Steps(torch.nn.Module):
         x.add_(1)
         self.mean.mul_(self.decay).add_(x.mean(0), alpha=0.1)
         return x * 2
+
+
+class Overflowing(torch.nn.Module):
+    """Squares leave the range of float16, and their difference is NaN. Beside them, perhaps, something that has numbers."""
+
+    def __init__(self, beside=False):
+        super().__init__()
+        self.beside, self.up = beside, torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        large = (x * 300.0 + 600.0) ** 2
+        y = F.gelu(self.up(large - large.mean(-1, keepdim=True)))
+        return (y, F.gelu(self.up(x))) if self.beside else y
 
 
 class Compare(TestCase):
@@ -147,6 +161,45 @@ class Compare(TestCase):
         a, _, _ = self.models(torch.nn.Identity(), torch.randn(4, 32))
         doc = self.json("compare", a, a, "--input", "f32[4,32]", "--dtype", "bfloat16", "--layers", "--seconds", "0.05")
         self.assertTrue(all(layer["type"].startswith("bf16[") for layer in doc["layers"]), doc["layers"])
+
+    def overflowing(self, beside=False):
+        """The options of a call with a model that overflows in float16."""
+        x = torch.rand(8, 32)
+        model, inputs = self.folder / "m.pt", self.folder / "in.pt"
+        torch.jit.trace(Overflowing(beside).eval(), x).save(str(model))
+        torch.save((x,), inputs)
+        return model, ["--inputs", inputs, "--dtype", "float16"]
+
+    def test_a_comparison_without_numbers_fails(self):
+        model, on = self.overflowing()
+        ran = graft("compare", model, model, *on, "--seconds", 0.1, "--json")
+        self.assertEqual(ran.returncode, 5, ran.stderr)
+        document = json.loads(ran.stdout)
+        self.assertTrue(document["nothingCompared"])
+        self.assertRegex(document["overflow"]["operator"], r"^aten\.pow\.")
+        [output] = document["outputs"]
+        self.assertTrue(output["nothingCompared"])
+        self.assertEqual((output["nonFinite"], output["maxAbs"]), (256, None))
+        self.assertIn("nothing was compared: all 256 elements are NaN", ran.stderr)
+
+    def test_a_result_without_numbers_is_not_called_verified(self):
+        model, on = self.overflowing()
+        fast, report = self.folder / "fast.pt", self.folder / "r.json"
+        ran = self.done("optimize", model, *on, "-o", fast, "--report", report, "--no-timing")
+        result = json.loads(report.read_text())["result"]
+        self.assertFalse(result["unchanged"])
+        self.assertIsNone(result["verification"]["passed"])
+        self.assertTrue(result["verification"]["nothingCompared"])
+        self.assertIn("nothing was compared: all 256 elements are NaN", ran.stderr)
+        self.assertIn("the first that overflows is `pow` (aten.pow.", ran.stderr)
+        fast.unlink()
+        self.fails(5, "optimize", model, *on, "-o", fast, "--no-timing", "--strict", says=["nothing was compared", "--strict"])
+        self.assertFalse(fast.exists())
+
+    def test_an_output_without_numbers_beside_others_is_a_warning(self):
+        model, on = self.overflowing(beside=True)
+        ran = self.done("compare", model, model, *on, "--seconds", 0.1)
+        self.assertIn("output 0.0 (f16[8,32]): nothing was compared: all 256 elements are NaN", ran.stderr)
 
 
 main()

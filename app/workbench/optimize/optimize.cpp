@@ -198,6 +198,8 @@ struct Finisher {
       if (!*fewer) return "the whole model then computes something else: " + why;
       run = std::move(**fewer);
     }
+    if (request.strict)
+      if (auto e = uncompared(result)) return *e;
     reached(OptimizeStage::Rewritten);
     reached(OptimizeStage::Verified);
     auto staged =

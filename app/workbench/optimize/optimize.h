@@ -38,6 +38,7 @@ struct OptimizeRequest {
   double budget = 60;
   bool capture = true;          ///< ApplyRequest::capture
   bool allowUnchanged = false;  ///< ApplyRequest::allowUnchanged
+  bool strict = false;          ///< a result of which no number could be compared is an error
   bool keepSubSteps = false;    ///< of what is kept, for History
   std::string fusion;           ///< the plan that recipes with generated kernels follow, as of steerFusion(); "": none
 };

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "core/torch/values/values.h"
 #include "core/torch/verify/elements.h"
 #include "core/torch/verify/within.h"
+#include "core/torch/written_state.h"
 
 namespace graft {
 namespace {
@@ -113,6 +115,27 @@ bool areWithinOneRounding(const at::Tensor& expected, const at::Tensor& actual, 
   return spacing.relative > 0 && firstBeyond(expected, actual, reference, 0, spacing) < 0;
 }
 
+/// An infinity that fp64 computes, too, is a result like a number.
+bool isInfinity(const Sums& s, bool hasReference) { return hasReference && s.nan == 0 && s.overflowed == 0; }
+
+/// What is said of elements that are NaN or infinite on both sides; "" where there are few of them, as masks leave
+/// them.
+std::string nonFiniteText(const Sums& s, int64_t elements, bool hasReference) {
+  if (s.nonFinite == 0 || (s.overflowed == 0 && 2 * s.nonFinite < elements)) return "";
+  const char* what = s.nan == s.nonFinite ? "NaN" : s.nan == 0 ? "infinite" : "NaN or infinite";
+  const std::string beside = s.overflowed > 0 && s.overflowed < s.nonFinite && s.nonFinite == elements
+                                 ? fmt::format(", where fp64 computes {} numbers", s.overflowed)
+                             : s.overflowed > 0 ? ", where fp64 computes numbers"
+                             : hasReference     ? ", and in fp64"
+                                                : "";
+  if (s.nonFinite < elements)
+    return fmt::format("{} of {} elements are {}, as in the original{}", s.overflowed > 0 ? s.overflowed : s.nonFinite,
+                       elements, what, beside);
+  const std::string which = elements == 1 ? "its element is" : fmt::format("all {} elements are", elements);
+  if (isInfinity(s, hasReference)) return fmt::format("{} {}, as in the original{}", which, what, beside);
+  return fmt::format("nothing was compared: {} {}, as in the original{}", which, what, beside);
+}
+
 /// What the numbers of two tensors of one shape say, in a sentence that holds whether they pass or not.
 std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference,
                            const Tolerance& tol, Judge judge, Difference& d) {
@@ -120,14 +143,16 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
   const at::Tensor r = reference.defined() && reference.sizes() == expected.sizes() ? plain(reference) : at::Tensor();
   const Sums s = sumsOf(e, a, r, tol, judge);
   const auto n = static_cast<double>(std::max<int64_t>(s.finite, 1));
-  d.measured = true;
+  d.measured = s.nonFinite == 0 || s.nonFinite < e.numel();
   d.maxAbs = s.maxAbs;
   d.maxRel = s.maxRel;
   d.rmse = std::sqrt(s.squares / n);
   const double norms = std::sqrt(s.normE) * std::sqrt(s.normA);
   d.cosine = s.squares == 0 ? 1.0 : norms > 0 ? std::clamp(s.dot / norms, -1.0, 1.0) : 0.0;
   d.sameNonFinite = s.firstNonFinite < 0;
+  d.nonFinite = static_cast<size_t>(s.nonFinite);
   d.overflowed = static_cast<size_t>(s.overflowed);
+  d.nothingCompared = !d.measured && !isInfinity(s, r.defined());
   // Of two dtypes there is no common unit in the last place.
   // Nobody looks at those of a rewrite's values, and counting takes as long as the rest.
   if (judge == Judge::Model && e.scalar_type() == a.scalar_type()) d.ulpHistogram = ulpHistogram(e, a);
@@ -168,15 +193,13 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
       d.why =
           fmt::format("{} of {} elements, not finite in the original, are what fp64 computes", s.repaired, d.elements);
     }
-    const auto noteOverflow = [&] {
-      if (d.overflowed > 0)
-        d.why = fmt::format("{} of {} elements are NaN or infinite, as in the original, where fp64 computes numbers",
-                            d.overflowed, d.elements);
+    const auto noteNonFinite = [&] {
+      if (std::string text = nonFiniteText(s, e.numel(), true); !text.empty()) d.why = std::move(text);
     };
-    if (d.passed) noteOverflow();
+    if (d.passed) noteNonFinite();
     if (!d.passed && s.repaired == 0 && areWithinOneRounding(e, a, r)) {
       d.passed = true;
-      noteOverflow();
+      noteNonFinite();
       return "each is within one rounding of the fp64 reference";
     }
     if (!d.passed) showElement(s.firstTooFar);
@@ -189,6 +212,7 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
                        d.actual, d.expected, s.worstE);
   }
   d.passed = s.tooFar == 0;
+  if (d.passed) d.why = nonFiniteText(s, e.numel(), false);
   if (d.passed) return fmt::format("each is within {:.2g} + {:.2g} of the expected", tol.absolute, tol.relative);
   showElement(s.firstTooFar);
   return fmt::format(
@@ -279,6 +303,27 @@ std::vector<Difference> compareTensors(const TensorSet& expected, const TensorSe
 std::vector<Difference> compareElements(const TensorSet& expected, const TensorSet& actual,
                                         const TensorSet* reference) {
   return compareAll(expected, actual, reference, Judge::Elements);
+}
+
+bool nothingCompared(const std::vector<Difference>& outputs) {
+  const auto isOutput = [](const Difference& d) {
+    return !d.name.empty() && std::isdigit(static_cast<unsigned char>(d.name[0])) != 0 && d.elements > 0;
+  };
+  return std::ranges::any_of(outputs, [](const Difference& d) { return d.nothingCompared; }) &&
+         std::ranges::none_of(outputs, [&](const Difference& d) { return isOutput(d) && !d.nothingCompared; });
+}
+
+std::vector<std::string> notCompared(const std::vector<Difference>& outputs) {
+  std::vector<std::string> out;
+  for (const Difference& d : outputs) {
+    if (!d.passed || !(d.nothingCompared || d.overflowed > 0)) continue;
+    const char* help = d.overflowed > 0
+                           ? d.type.starts_with("f16") ? "; bfloat16 and float32 (--dtype) have a wider range" : ""
+                       : d.nothingCompared ? "; other inputs (--inputs) may give numbers"
+                                           : "";
+    out.push_back(fmt::format("{} ({}): {}{}", titleOf(d), d.type, d.why, help));
+  }
+  return out;
 }
 
 WithinTolerance compareWithin(const TensorSet& expected, const TensorSet& actual, const RewriteTolerance& tolerance) {

@@ -146,7 +146,12 @@ void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int6
         continue;
       }
       s.overflowed += pr && !std::isfinite(x) && !std::isfinite(y) && std::isfinite(pr[i]) ? 1 : 0;
-      if (!sameKind(x, y) && s.firstNonFinite < 0) s.firstNonFinite = from + i;
+      if (sameKind(x, y)) {
+        ++s.nonFinite;
+        s.nan += std::isnan(x) ? 1 : 0;
+      } else if (s.firstNonFinite < 0) {
+        s.firstNonFinite = from + i;
+      }
       continue;
     }
     const double d = std::abs(y - x);
@@ -254,6 +259,8 @@ void append(Sums& s, const Sums& next) {
   s.referenced += next.referenced;
   s.repaired += next.repaired;
   s.overflowed += next.overflowed;
+  s.nonFinite += next.nonFinite;
+  s.nan += next.nan;
   s.repairedSquares += next.repairedSquares;
   s.repairedError += next.repairedError;
 }

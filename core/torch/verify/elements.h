@@ -38,6 +38,8 @@ struct Sums {
   /// and the squares of what the reference has there and of how far the actual ones are from that.
   int64_t repaired = 0;
   int64_t overflowed = 0;  ///< finite in the reference alone
+  int64_t nonFinite = 0;   ///< of the same kind, NaN or an infinity, in the expected tensor and in the actual one
+  int64_t nan = 0;         ///< NaN among them
   double repairedSquares = 0, repairedError = 0;
 };
 Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tensor& reference, const Tolerance&, Judge);

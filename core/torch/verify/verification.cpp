@@ -11,6 +11,7 @@
 #include "core/torch/values/values.h"
 #include "core/torch/verify/check_inputs.h"
 #include "core/torch/verify/index_guard.h"
+#include "core/torch/verify/overflow.h"
 #include "core/torch/verify/program_set.h"
 
 namespace graft {
@@ -199,7 +200,11 @@ Result<Verification> verifyRewrite(const Graph& original, const Graph& rewritten
       verification.outputs = std::move(differences);
       return verification;
     }
-    if (i == 0) verification.outputs = std::move(differences);
+    if (i == 0) {
+      if (std::ranges::any_of(differences, [](const Difference& d) { return d.overflowed > 0; }))
+        verification.overflow = findOverflow(original, *programs, set);
+      verification.outputs = std::move(differences);
+    }
     wasTaken = true;
     ofLast = seconds() - lastBegin;
   }

@@ -178,8 +178,8 @@ class Comparison(dict):  # type: ignore[type-arg]
 
     @property
     def same(self) -> bool:
-        """Whether all outputs agree within the tolerances of their dtypes."""
-        return all(o["passed"] for o in self["outputs"])
+        """Whether all outputs agree within the tolerances of their dtypes, and there were numbers to compare."""
+        return all(o["passed"] for o in self["outputs"]) and not self.get("nothingCompared", False)
 
     @property
     def speed(self) -> "float | None":

@@ -2,9 +2,13 @@
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
 
 #include "core/formats/export.h"
 #include "core/text/text.h"
@@ -135,11 +139,95 @@ TEST_CASE("a number where the original overflowed passes if fp64 computes it") {
   const Difference both = difference(nan, nan, &exact);
   CHECK(both.passed);
   CHECK(both.overflowed == 4);
-  CHECK_THAT(both.why, ContainsSubstring("4 of 4 elements are NaN or infinite, as in the original"));
+  CHECK(both.nothingCompared);
+  CHECK_FALSE(both.measured);
+  CHECK(both.why == "nothing was compared: all 4 elements are NaN, as in the original, where fp64 computes numbers");
   const Difference wrong = difference(nan, make("f16[4]:ones"), &exact);
   CHECK_FALSE(wrong.passed);
   CHECK_THAT(wrong.why, ContainsSubstring("4 elements are not finite in the original; the RMSE"));
   CHECK_FALSE(difference(nan, make("f16[4]:zeros")).passed);  // nobody says what is right
+}
+
+TEST_CASE("NaN and infinities on both sides are no numbers that agree") {
+  const auto of = [](std::vector<double> values) { return tensorSet({at::tensor(values).to(at::kFloat)}); };
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  const TensorSet allNaN = of({nan, nan, nan}), infinite = of({inf, -inf, inf}), masked = of({1, 2, 3, -inf}),
+                  mostly = of({nan, nan, nan, 1}), numbers = of({1, 2, 3, 4});
+  Difference d = difference(allNaN, allNaN, &allNaN);
+  CHECK(d.passed);
+  CHECK(d.nothingCompared);
+  CHECK(d.nonFinite == 3);
+  CHECK(d.overflowed == 0);
+  CHECK(d.why == "nothing was compared: all 3 elements are NaN, as in the original, and in fp64");
+  CHECK(difference(allNaN, allNaN).why == "nothing was compared: all 3 elements are NaN, as in the original");
+  // An infinity that fp64 computes, too, is a result.
+  d = difference(infinite, infinite, &infinite);
+  CHECK(d.passed);
+  CHECK_FALSE(d.nothingCompared);
+  CHECK(difference(infinite, infinite).nothingCompared);
+  // A part that is masked is not worth a word, one that leaves little to compare is.
+  d = difference(masked, masked, &masked);
+  CHECK(d.passed);
+  CHECK(d.measured);
+  CHECK(d.nonFinite == 1);
+  CHECK(d.why == "");
+  CHECK(notCompared({d}).empty());
+  d = difference(mostly, mostly, &mostly);
+  CHECK(d.passed);
+  CHECK_FALSE(d.nothingCompared);
+  CHECK(d.why == "3 of 4 elements are NaN, as in the original, and in fp64");
+  d = difference(mostly, mostly, &numbers);
+  CHECK(d.passed);
+  CHECK(d.why == "3 of 4 elements are NaN, as in the original, where fp64 computes numbers");
+  CHECK(notCompared({d}).size() == 1);
+}
+
+TEST_CASE("outputs count as compared where one of them has numbers") {
+  const auto output = [](const char* name, bool nothing) {
+    Difference d;
+    d.name = name;
+    d.elements = 4;
+    d.passed = true;
+    d.nothingCompared = nothing;
+    return d;
+  };
+  CHECK(nothingCompared({output("0", true)}));
+  CHECK(nothingCompared({output("0", true), output("1.logits", true)}));
+  CHECK(nothingCompared({output("0", true), output("buffer steps", false)}));
+  CHECK_FALSE(nothingCompared({output("0", true), output("1", false)}));
+  CHECK_FALSE(nothingCompared({}));
+}
+
+TEST_CASE("the operator is named that overflows on the way to an output") {
+  const auto lines = [](const char* factor) {
+    return fmt::format(R"(graph g {{
+    input %x : f16[4]
+    %mask = aten.mul.Scalar(%x, other=-100000.0)
+    %weights = aten.softmax.int(%mask, dim=0, dtype=None)
+    %shifted = aten.add.Scalar(%weights, other=1.0, alpha=1)
+    %big = aten.mul.Scalar(%shifted, other={})
+    %sum = aten.add.Scalar(%big, other=1.0, alpha=1)
+    %y = aten.sub.Tensor(%sum, %sum, alpha=1)
+    return %y
+  }})",
+                       factor);
+  };
+  const TensorSet x = tensorSet({at::tensor({0.0, 0.0, 1.0, 1.0}).to(at::kHalf)});  // the mask hides the last two
+  const Graph fits = graphOf(lines("100.0")), overflows = graphOf(lines("1000000.0"));
+  CHECK_FALSE(findOverflow(fits, x));
+  const auto found = findOverflow(overflows, x);
+  REQUIRE(found);
+  CHECK(found->node == "big");
+  CHECK(found->op == "aten.mul.Scalar");
+  CHECK(found->elements == 4);
+  CHECK(overflowText(*found) == "the first that overflows is `big` (aten.mul.Scalar)");
+  const auto v = verifyRewrite(overflows, overflows, x);
+  REQUIRE_RESULT(v);
+  CHECK(v->passed);
+  CHECK(v->nothingCompared());
+  REQUIRE(v->overflow);
+  CHECK(v->overflow->node == "big");
+  CHECK_THAT(notCompared(v->outputs).at(0), ContainsSubstring("bfloat16 and float32 (--dtype) have a wider range"));
 }
 
 TEST_CASE("a comparison says the same on any number of threads") {
