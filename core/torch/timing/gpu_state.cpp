@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 
+#include "core/torch/timing/gpu_names.h"
+
 namespace graft {
 namespace {
 
@@ -54,26 +56,11 @@ const Nvml& nvml() {
   return one;
 }
 
-/// Where CUDA's device sits, which is what both libraries know it by: their indices are not the same as soon as
-/// CUDA_VISIBLE_DEVICES or CUDA_DEVICE_ORDER says so. Empty where CUDA has no such device.
-std::string busOf(int device) {
-  static void* const library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  auto* init = function<int(unsigned)>(library, "cuInit");
-  auto* deviceAt = function<int(int*, int)>(library, "cuDeviceGet");
-  auto* bus = function<int(char*, int, int)>(library, "cuDeviceGetPCIBusId");
-  int handle = 0;
-  std::array<char, 32> id{};
-  if (!init || !deviceAt || !bus || init(0) != 0 || deviceAt(&handle, device) != 0 ||
-      bus(id.data(), static_cast<int>(id.size()), handle) != 0)
-    return "";
-  return id.data();
-}
-
 }  // namespace
 
 std::optional<GpuState> gpuState(int device) {
   if (!nvml().works) return std::nullopt;
-  const std::string bus = busOf(device);
+  const std::string bus = gpuBus(device);
   Handle handle = nullptr;
   if (bus.empty() || nvml().handleAtBus(bus.c_str(), &handle) != 0) return std::nullopt;
   return nvml().state(handle);

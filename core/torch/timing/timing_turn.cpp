@@ -1,13 +1,11 @@
 #include "core/torch/timing_turn.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cctype>
 #include <charconv>
@@ -17,6 +15,8 @@
 #include <mutex>
 #include <string>
 #include <thread>
+
+#include "core/torch/timing/gpu_names.h"
 
 namespace graft {
 namespace {
@@ -30,29 +30,12 @@ int depth = 0;  // of turns in this process
 int file = -1;  // open while there is one
 std::atomic<int64_t> waitedNanoseconds = 0;
 
-/// The driver's name of a GPU, 32 digits, which all processes agree on; "" where there is no driver.
-std::string uuidOf(int number) {
-  void* const driver = dlopen("libcuda.so.1", RTLD_LAZY);  // stays: LibTorch uses it, too
-  if (!driver) return "";
-  const auto init = reinterpret_cast<int (*)(unsigned)>(dlsym(driver, "cuInit"));
-  const auto get = reinterpret_cast<int (*)(int*, int)>(dlsym(driver, "cuDeviceGet"));
-  using GetUuid = int (*)(std::array<unsigned char, 16>*, int);
-  auto getUuid = reinterpret_cast<GetUuid>(dlsym(driver, "cuDeviceGetUuid_v2"));  // parts of a GPU have their own
-  if (!getUuid) getUuid = reinterpret_cast<GetUuid>(dlsym(driver, "cuDeviceGetUuid"));
-  int device = 0;
-  std::array<unsigned char, 16> uuid{};
-  if (!init || !get || !getUuid || init(0) != 0 || get(&device, number) != 0 || getUuid(&uuid, device) != 0) return "";
-  std::string out;
-  for (const unsigned char byte : uuid) out += fmt::format("{:02x}", byte);
-  return out;
-}
-
 /// What "cuda" ("cuda:0"), "cuda:1" is called whoever asks: CUDA_VISIBLE_DEVICES gives a GPU another number.
 std::string gpuOf(std::string_view device) {
   const size_t colon = device.find(':');
   int number = 0;
   if (colon != device.npos) std::from_chars(device.data() + colon + 1, device.data() + device.size(), number);
-  if (std::string uuid = uuidOf(number); !uuid.empty()) return uuid;
+  if (std::string uuid = gpuUuid(number); !uuid.empty()) return uuid;
   const char* const variable = std::getenv("CUDA_VISIBLE_DEVICES");
   std::string_view visible = variable ? variable : "";
   for (int i = 0; i < number && !visible.empty(); ++i)
