@@ -11,7 +11,7 @@ constexpr OperatorInfo info{
     "A group of ATen operators that was fused: `program` is the group as text (graft code --as groups prints it). Its "
     "kernel is made at the first call for these dtypes, sizes and strides, and kept on disk. Where none can be made, "
     "the group runs as the ATen operators that the text names.",
-    "dense tensors, all on the CPU or all on one GPU; others run as ATen operators"};
+    "dense tensors, all on the CPU or all on one GPU; others run as ATen operators", "layout_of_operands"};
 
 std::vector<at::Tensor> composite(at::TensorList inputs, std::string_view program, at::IntArrayRef sizes) {
   return Group::of(program)->runAten(inputs, sizes);

@@ -35,7 +35,8 @@ struct OperatorInfo {
   const char* doc;     // one paragraph
   const char* needs;   // what the fast version requires; other inputs run as the composite
   // Facts that the schema does not express: "row_major" (contiguous results, whatever the operands' strides are),
-  // "pointwise", "convolution". core/ir/operators/operator_facts.cpp reads them.
+  // "layout_of_operands" (the results may lie as these do), "pointwise", "convolution".
+  // core/ir/operators/operator_facts.cpp reads them.
   const char* facts = "";
 };
 

@@ -9,13 +9,10 @@
 namespace graft {
 namespace {
 
-/// A group of older operators has results that lie as its operands do.
-constexpr std::string_view kGenerated = "graft.generated.default";
-
 bool hidesLayout(const Node& n) {
   if (n.op->facts->family == OperatorFamily::Convolution)
     return false;  // its result lies as its image and its weight do
-  return n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout) && n.op->name != kGenerated;
+  return n.op->is(OperatorFact::RowMajor | OperatorFact::OwnLayout);
 }
 
 bool carriesTensors(const Type& t) { return t.isTensor() || t.kind == Type::Kind::List || t.kind == Type::Kind::Any; }

@@ -193,7 +193,7 @@ void Call::result(TensorId t, size_t i) {
 // What several families make ----------------------------------------------------------------------------------------
 
 TensorId Call::pointwise(std::span<const TensorId> operands, Sizes sizes, DType compute, DType gives, double cost,
-                         Formula formula) const {
+                         Formula formula, size_t linear) const {
   for (const TensorId o : operands) {
     const Tensor& t = l[o];
     const size_t skip = sizes.size() - t.sizes.size();
@@ -210,21 +210,24 @@ TensorId Call::pointwise(std::span<const TensorId> operands, Sizes sizes, DType 
   }
   Lowering& lowering = l;
   std::vector<TensorId> all(operands.begin(), operands.end());
+  const size_t jumpsFrom = node.op->is(OperatorFact::Jumps) ? linear : all.size();
   return l.define(name(), gives, sizes, cost, operands,
-                  [&lowering, all, sizes, compute, gives, formula = std::move(formula)](const Index& i) {
+                  [&lowering, all, sizes, compute, gives, jumpsFrom, formula = std::move(formula)](const Index& i) {
                     std::vector<Scalar> values;
                     values.reserve(all.size());
-                    for (const TensorId o : all)
-                      values.push_back(lowering.convert(lowering.scalar(lowering.broadcastAt(o, i, sizes)),
-                                                        lowering[o].dtype, compute));
+                    for (const TensorId o : all) {
+                      const Scalar x = lowering.convert(lowering.scalar(lowering.broadcastAt(o, i, sizes)),
+                                                        lowering[o].dtype, compute);
+                      values.push_back(values.size() < jumpsFrom ? x : lowering.rounded(x, compute));
+                    }
                     return formula(values).to(computeType(gives)).id;
                   });
 }
 
 TensorId Call::pointwise(std::initializer_list<TensorId> operands, DType compute, DType gives, double cost,
-                         Formula formula) const {
+                         Formula formula, size_t linear) const {
   return pointwise(std::span(operands.begin(), operands.size()), resultSizes(), compute, gives, cost,
-                   std::move(formula));
+                   std::move(formula), linear);
 }
 
 TensorId Call::widened(TensorId t, DType to) const {

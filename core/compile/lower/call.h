@@ -63,10 +63,13 @@ struct Call {
 
   // What several families make
   using Formula = std::function<Scalar(std::span<const Scalar>)>;
-  /// Element by element, the operands broadcast and converted to `compute`. The formula gives the compute type of the
-  /// result, or of `gives`.
-  TensorId pointwise(std::initializer_list<TensorId> operands, DType compute, DType gives, double cost, Formula) const;
-  TensorId pointwise(std::span<const TensorId> operands, Sizes, DType compute, DType gives, double cost, Formula) const;
+  /// Element by element, the operands broadcast and converted to `compute`, and rounded to it where the operator jumps.
+  /// The formula gives the compute type of the result, or of `gives`.
+  /// `linear`: so many of the first operands do not jump (the gradient of what does).
+  TensorId pointwise(std::initializer_list<TensorId> operands, DType compute, DType gives, double cost, Formula,
+                     size_t linear = 0) const;
+  TensorId pointwise(std::span<const TensorId> operands, Sizes, DType compute, DType gives, double cost, Formula,
+                     size_t linear = 0) const;
   /// The tensor in another dtype, as `to` makes it: explicit, so halves are rounded.
   TensorId cast(TensorId, DType) const;
   /// The same without rounding: what an operator computes in.

@@ -15,7 +15,7 @@ struct GraftOperator {
   std::string_view schema;      ///< "linear(Tensor x, Tensor weight, …) -> Tensor"
   std::string_view doc;         ///< one paragraph
   std::string_view needs;       ///< what its fast version asks for
-  std::string_view facts = {};  ///< words: "row_major", "pointwise", "convolution"; may be empty
+  std::string_view facts = {};  ///< words that kernels/ops/operator.h lists; may be empty
 };
 
 /// In the order of their names.

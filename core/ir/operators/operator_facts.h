@@ -1,5 +1,5 @@
-// What is known of operators beyond their schemas: one table (operator_facts.cpp), an operator a line, which the normal
-// form, the matcher, the passes, the executor and the drawings ask. A test runs LibTorch's operators against each line.
+// What is known of operators beyond their schemas: one table (fact_lines.h), an operator a line, which the normal form,
+// the matcher, the passes, the executor and the drawings ask. A test runs LibTorch's operators against each line.
 //
 //   op->is(OperatorFact::Pointwise)                       // of an Operator: one load and one mask
 //   op->facts->shape == ShapeRule::AsFirst
@@ -42,6 +42,9 @@ enum class OperatorFact : uint32_t {
   /// Defined for integers of any size, so that verification may try others than the model's own. Shifts and powers
   /// are not: large integers overflow there.
   AnyIntegers = 1u << 9,
+  /// The result jumps where an operand changes a little, so the value is meant that PyTorch's operator finds in memory:
+  /// what is computed in more digits than a half has is rounded ahead of it.
+  Jumps = 1u << 27,
 
   // Memory
   /// The result always lies in the first argument's memory.

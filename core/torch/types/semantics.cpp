@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -88,15 +87,6 @@ const at::Tensor* findUnrounded(const Graph& g, ValueId v) {
 /// Larger results are seldom calculated with again, and would take three times their memory.
 constexpr int64_t mostUnrounded = int64_t{1} << 18;  // elements
 
-/// Whether its result jumps where the operand changes a little: then the rounded operand is the one that is meant.
-bool jumps(const Node& n) {
-  static const std::set<std::string_view> names{"ceil",  "floor",     "floor_divide", "fmod",      "frac",
-                                                "round", "remainder", "heaviside",    "sgn",       "sign",
-                                                "trunc", "threshold", "hardshrink",   "softshrink"};
-  return names.contains(n.op->baseName()) || n.op->name == "aten.div.Tensor_mode" ||
-         n.op->name == "aten.div.Scalar_mode";
-}
-
 /// The half that the node computes in, where it may as well compute in float32: arithmetic of such halves alone, and
 /// moves of what such arithmetic has made.
 std::optional<at::ScalarType> halfOf(const Graph& g, const Node& n, const Weights& weights) {
@@ -111,7 +101,7 @@ std::optional<at::ScalarType> halfOf(const Graph& g, const Node& n, const Weight
       if (!moves) return std::nullopt;
   }
   if (!n.op->pure() || !n.op->name.starts_with("aten.") || n.outputs.size() != 1) return std::nullopt;
-  if (jumps(n)) return std::nullopt;
+  if (n.op->is(OperatorFact::Jumps)) return std::nullopt;
   if (std::ranges::any_of(n.args, [](const Argument& a) { return a.as<DType>() != nullptr; })) return std::nullopt;
   std::optional<at::ScalarType> half;
   bool isCalculated = false;

@@ -121,15 +121,11 @@ std::vector<Entry> activationOperators() {
                  }),
       activation("hardshrink.default", 3,
                  [](Call& c) {
-                   return [a = c.number("lambd"), d = c.resultType(), &l = c.l](Scalar v) {
-                     const Scalar x = l.rounded(v, d);  // it jumps
-                     return where((x >= -a) & (x <= a), x.number(0), x);
-                   };
+                   return [a = c.number("lambd")](Scalar x) { return where((x >= -a) & (x <= a), x.number(0), x); };
                  }),
       activation("threshold.default", 1,
                  [](Call& c) {
-                   return [t = c.number("threshold"), to = c.number("value"), d = c.resultType(), &l = c.l](Scalar v) {
-                     const Scalar x = l.rounded(v, d);  // it jumps
+                   return [t = c.number("threshold"), to = c.number("value")](Scalar x) {
                      return where(x <= t, x.number(to), x);
                    };
                  }),

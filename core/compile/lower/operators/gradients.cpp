@@ -25,11 +25,12 @@ DType gradientType(Call& c) {
 /// operator took or gave, which `of` names.
 Entry gradient(std::string name, std::string of, double cost,
                std::function<std::function<Scalar(Scalar, Scalar)>(Call&)> make) {
-  return {"aten." + std::move(name), Kind::Pointwise, [of = std::move(of), cost, make = std::move(make)](Call& c) {
-            const DType d = gradientType(c);
-            c.result(c.pointwise({c.tensor("grad_output"), c.tensor(of)}, d, d, cost,
-                                 [f = make(c)](Values v) { return f(v[0], v[1]); }));
-          }};
+  return {
+      "aten." + std::move(name), Kind::Pointwise, [of = std::move(of), cost, make = std::move(make)](Call& c) {
+        const DType d = gradientType(c);
+        c.result(c.pointwise(
+            {c.tensor("grad_output"), c.tensor(of)}, d, d, cost, [f = make(c)](Values v) { return f(v[0], v[1]); }, 1));
+      }};
 }
 Entry gradient(std::string name, std::string of, double cost, Scalar (*f)(Scalar, Scalar)) {
   return gradient(std::move(name), std::move(of), cost, [f](Call&) { return f; });
@@ -238,9 +239,7 @@ std::vector<Entry> gradientOperators() {
       gradient("gelu_backward.default", "self", 36, geluGradient),
       gradient("threshold_backward.default", "self", 1,
                [](Call& c) -> std::function<Scalar(Scalar, Scalar)> {
-                 return [t = c.number("threshold"), d = c.resultType(), &l = c.l](Scalar g, Scalar x) {
-                   return where(l.rounded(x, d) <= t, g.number(0), g);  // it jumps
-                 };
+                 return [t = c.number("threshold")](Scalar g, Scalar x) { return where(x <= t, g.number(0), g); };
                }),
       gradient("tanh_backward.default", "output", 3, [](Scalar g, Scalar y) { return g * (1.0 - y * y); }),
       gradient("sigmoid_backward.default", "output", 3, [](Scalar g, Scalar y) { return g * (1.0 - y) * y; }),
@@ -259,9 +258,7 @@ std::vector<Entry> gradientOperators() {
                }),
       gradient("hardtanh_backward.default", "self", 3,
                [](Call& c) -> std::function<Scalar(Scalar, Scalar)> {
-                 return [a = c.number("min_val"), b = c.number("max_val"), d = c.resultType(), &l = c.l](Scalar g,
-                                                                                                         Scalar v) {
-                   const Scalar x = l.rounded(v, d);
+                 return [a = c.number("min_val"), b = c.number("max_val")](Scalar g, Scalar x) {
                    return where((x <= a) | (x >= b), g.number(0), g);
                  };
                }),

@@ -34,19 +34,15 @@ Entry unaryOf(std::string_view name, double cost, Op op) {
 Entry roundingOf(std::string_view name, Op op) {
   return {"aten." + std::string(name) + ".default", Kind::Pointwise, [op](Call& c) {
             const DType d = c.resultType();
-            Lowering& l = c.l;
-            c.result(c.pointwise({c.tensor("self")}, d, d, 1, [op, d, &l](Values v) {
-              return isFloatingPoint(d) ? unary(op, l.rounded(v[0], d)) : v[0];
-            }));
+            c.result(c.pointwise({c.tensor("self")}, d, d, 1,
+                                 [op, d](Values v) { return isFloatingPoint(d) ? unary(op, v[0]) : v[0]; }));
           }};
 }
 /// A question about one element, asked in the operand's own dtype.
 Entry questionOf(std::string_view name, OneFormula f) {
   return {"aten." + std::string(name) + ".default", Kind::Pointwise, [f](Call& c) {
             const TensorId x = c.tensor("self");
-            Lowering& l = c.l;
-            const DType d = c.type(x);
-            c.result(c.pointwise({x}, d, DType::Bool, 1, [f, d, &l](Values v) { return f(l.rounded(v[0], d)); }));
+            c.result(c.pointwise({x}, c.type(x), DType::Bool, 1, [f](Values v) { return f(v[0]); }));
           }};
 }
 
@@ -64,14 +60,12 @@ Entry binaryOf(std::string name, double cost, Op op) {
                                  [op](Values v) { return binary(op, v[0], v[1]); }));
           }};
 }
-/// A comparison in the operands' promoted dtype; halves are rounded to it.
+/// A comparison in the operands' promoted dtype.
 Entry comparisonOf(std::string name, TwoFormula f) {
   return {"aten." + std::move(name), Kind::Pointwise, [f](Call& c) {
             const std::array operands{c.tensor("self"), c.tensor("other")};
-            const DType d = promoted(c.l, operands);
-            Lowering& l = c.l;
-            c.result(c.pointwise({operands[0], operands[1]}, d, DType::Bool, 1,
-                                 [f, d, &l](Values v) { return f(l.rounded(v[0], d), l.rounded(v[1], d)); }));
+            c.result(c.pointwise({operands[0], operands[1]}, promoted(c.l, operands), DType::Bool, 1,
+                                 [f](Values v) { return f(v[0], v[1]); }));
           }};
 }
 Entry logicOf(std::string name, Op op) {
@@ -87,15 +81,13 @@ Scalar checked(Scalar divisor) {
   return n && *n != 0 ? divisor : divisor.with(divisor.pool->checkedDivisor(divisor.id));
 }
 
-/// Rounds or takes a remainder: what jumps, so halves are rounded ahead.
+/// Rounds or takes a remainder.
 Entry divisionOf(std::string name, Op op) {
   return {"aten." + std::move(name), Kind::Pointwise, [op](Call& c) {
             const DType d = c.resultType();
             if (d == DType::Bool) c.refuse("the result is bool");
-            Lowering& l = c.l;
-            c.result(c.pointwise({c.tensor("self"), c.tensor("other")}, d, d, 6, [op, d, &l](Values v) {
-              return binary(op, l.rounded(v[0], d), checked(l.rounded(v[1], d)));
-            }));
+            c.result(c.pointwise({c.tensor("self"), c.tensor("other")}, d, d, 6,
+                                 [op](Values v) { return binary(op, v[0], checked(v[1])); }));
           }};
 }
 
@@ -110,9 +102,8 @@ void lowerDivide(Call& c) {
   if (mode != "floor" && mode != "trunc") c.refuse("rounding_mode", "is neither floor nor trunc");
   if (d == DType::Bool) c.refuse("the result is bool");
   const Op op = mode == "floor" ? Op::FloorDivide : Op::TruncateDivide;
-  Lowering& l = c.l;
   c.result(c.pointwise({c.tensor("self"), c.tensor("other")}, d, d, 6,
-                       [op, d, &l](Values v) { return binary(op, l.rounded(v[0], d), checked(l.rounded(v[1], d))); }));
+                       [op](Values v) { return binary(op, v[0], checked(v[1])); }));
 }
 
 /// self + alpha * other, or self - alpha * other.
@@ -253,9 +244,8 @@ void lowerNanToNum(Call& c) {
   const double nan = c.has("nan") ? c.number("nan") : 0;
   const double positive = c.has("posinf") ? c.number("posinf") : greatest;
   const double negative = c.has("neginf") ? c.number("neginf") : -greatest;
-  Lowering& l = c.l;
-  c.result(c.pointwise({x}, d, d, 6, [=, &l](Values v) {
-    const Scalar r = l.rounded(v[0], d);
+  c.result(c.pointwise({x}, d, d, 6, [=](Values v) {
+    const Scalar r = v[0];
     return where(r != r, r.number(nan),
                  where(r == infinity, r.number(positive), where(r == -infinity, r.number(negative), r)));
   }));
@@ -267,9 +257,8 @@ void lowerIsClose(Call& c) {
   if (!isFloatingPoint(common)) c.refuse("its operands are no floating numbers");
   const double rtol = c.number("rtol"), atol = c.number("atol");
   const bool equalNan = c.flag("equal_nan");
-  Lowering& l = c.l;
-  c.result(c.pointwise({operands[0], operands[1]}, common, DType::Bool, 8, [=, &l](Values v) {
-    const Scalar a = l.rounded(v[0], common), b = l.rounded(v[1], common);
+  c.result(c.pointwise({operands[0], operands[1]}, common, DType::Bool, 8, [=](Values v) {
+    const Scalar a = v[0], b = v[1];
     const Scalar off = abs(a - b);
     Scalar close = (a == b) | ((off < infinity) & (off <= atol + abs(b * rtol)));
     return equalNan ? close | ((a != a) & (b != b)) : close;
@@ -281,9 +270,8 @@ void lowerRoundDecimals(Call& c) {
   if (!isFloatingPoint(d)) c.refuse("self", "has no floating numbers");
   const int64_t decimals = c.integer("decimals");
   const double ten = std::pow(10.0, static_cast<double>(std::abs(decimals)));
-  Lowering& l = c.l;
-  c.result(c.pointwise({c.tensor("self")}, d, d, 6, [decimals, ten, d, &l](Values v) {
-    const Scalar x = l.rounded(v[0], d);  // it jumps
+  c.result(c.pointwise({c.tensor("self")}, d, d, 6, [decimals, ten](Values v) {
+    const Scalar x = v[0];
     if (decimals == 0) return unary(Op::Round, x);
     return decimals > 0 ? unary(Op::Round, x * ten) / ten : unary(Op::Round, x / ten) * ten;
   }));
@@ -387,11 +375,7 @@ std::vector<Entry> pointwiseOperators() {
       entry("frac.default",
             [](Call& c) {
               const DType d = c.resultType();
-              Lowering& l = c.l;
-              c.result(c.pointwise({c.tensor("self")}, d, d, 2, [d, &l](Values v) {
-                const Scalar x = l.rounded(v[0], d);
-                return x - truncate(x);
-              }));
+              c.result(c.pointwise({c.tensor("self")}, d, d, 2, [](Values v) { return v[0] - truncate(v[0]); }));
             }),
       entry("add.Tensor", [](Call& c) { lowerSum(c, false, false); }),
       entry("sub.Tensor", [](Call& c) { lowerSum(c, true, false); }),
@@ -487,11 +471,8 @@ std::vector<Entry> pointwiseOperators() {
             [](Call& c) {
               const DType d = c.resultType();
               if (d == DType::Bool) c.refuse("self", "is bool");
-              Lowering& l = c.l;
-              c.result(c.pointwise({c.tensor("self"), c.tensor("values")}, d, d, 3, [d, &l](Values v) {
-                const Scalar x = l.rounded(v[0], d);  // it jumps
-                return where(x == 0.0, v[1], (x > 0.0).to(x.dtype()));
-              }));
+              c.result(c.pointwise({c.tensor("self"), c.tensor("values")}, d, d, 3,
+                                   [](Values v) { return where(v[0] == 0.0, v[1], (v[0] > 0.0).to(v[0].dtype())); }));
             }),
       entry("round.decimals", lowerRoundDecimals),
       entry("logit.default", lowerLogit),

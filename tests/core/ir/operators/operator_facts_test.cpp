@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -87,6 +88,7 @@ const std::map<std::string_view, std::string_view> samples{
     {"aten.chunk", "f4x3 2"},
     {"aten.constant_pad_nd", "f2x3 [0,0]"},
     {"aten.clamp", "f2x3 0.2 0.8"},
+    {"aten.threshold", "f2x3 0.5 2.0"},
     {"aten.clamp.Tensor", "f2x3 f3 f3"},
     {"aten.conv1d", "f1x2x5 f3x2x3 f3"},
     {"aten.conv2d", "f1x2x5x5 f3x2x3x3 f3"},
@@ -620,6 +622,46 @@ TEST_CASE("what the table says holds where LibTorch runs the operator") {
   }
 }
 
+// Beside places where rounding may matter: halves of whole numbers, and what the samples give as limits.
+TEST_CASE("functions of one tensor jump where the table says so, and nowhere else") {
+  const std::set<std::string_view> atInfinity{"aten.isfinite", "aten.isinf",    "aten.isnan",
+                                              "aten.isneginf", "aten.isposinf", "aten.nan_to_num"};
+  constexpr double nearby = 1e-7, jump = 1e-3;
+  const at::Tensor middle = at::arange(-60, 61, at::kDouble) / 20;
+  for (const OperatorFacts& row : allOperatorFacts()) {
+    if (!row.name.starts_with("aten.") || !row.has(OperatorFact::Pointwise) || row.shape != ShapeRule::AsFirst ||
+        row.has(OperatorFact::Random) || atInfinity.contains(row.name))
+      continue;
+    if (const auto sample = samples.find(row.name); sample != samples.end() && sample->second.empty()) continue;
+    INFO(row.name);
+    bool jumps = false, ran = false;
+    for (const c10::OperatorHandle& op : overloadsOf(row)) {
+      const auto arguments = argumentsFor(row, op.schema(), at::kDouble);
+      if (!arguments || arguments->empty() || !arguments->front().isTensor()) continue;
+      if (std::any_of(arguments->begin() + 1, arguments->end(), [](const c10::IValue& v) { return v.isTensor(); }))
+        continue;
+      const auto at = [&](double off) {
+        Stack given = *arguments;
+        given[0] = middle + off;
+        const auto results = called(op, given);
+        return results ? firstTensor(*results) : at::Tensor();
+      };
+      const at::Tensor here = at(0), below = at(-nearby), above = at(nearby);
+      if (!here.defined() || here.is_complex()) continue;
+      ran = true;
+      for (const at::Tensor& beside : {below, above}) {
+        const at::Tensor value = here.to(at::kDouble);
+        const at::Tensor off = beside.to(at::kDouble).sub(value).abs().div(value.abs().add(1));
+        jumps = jumps || off.masked_select(off.isfinite()).gt(jump).any().item<bool>();
+      }
+    }
+    if (ran) CHECK(row.has(OperatorFact::Jumps) == jumps);
+  }
+  CHECK(factsOf("aten.div.Tensor_mode").has(OperatorFact::Jumps));
+  CHECK_FALSE(factsOf("aten.div.Tensor").has(OperatorFact::Jumps));
+  CHECK(factsOf("aten.lt.Scalar").has(OperatorFact::Jumps));
+}
+
 TEST_CASE("what the table says of dtypes holds for each dtype, and beside each other one") {
   const std::vector<at::ScalarType> dtypes{at::kBool, at::kByte, at::kChar,     at::kShort, at::kInt,
                                            at::kLong, at::kHalf, at::kBFloat16, at::kFloat, at::kDouble};
@@ -695,10 +737,12 @@ TEST_CASE("graft:: operators say their facts themselves") {
     const auto parsed = parseSchema("graft::" + std::string(op.schema));
     REQUIRE(parsed);
     CHECK((*parsed)->name == "graft." + std::string(op.name) + ".default");
-    CHECK((*parsed)->is(OperatorFact::OwnLayout));
+    CHECK((*parsed)->is(OperatorFact::OwnLayout) == (op.facts.find("layout_of_operands") == op.facts.npos));
     CHECK_FALSE(op.doc.empty());
     CHECK((*parsed)->is(OperatorFact::Pointwise) == (op.facts.find("pointwise") != op.facts.npos));
     CHECK((*parsed)->is(OperatorFact::RowMajor) == (op.facts.find("row_major") != op.facts.npos));
   }
   CHECK(factsOf("graft.conv_bias_add_relu").family == OperatorFamily::Convolution);
+  // A group's results may lie as the operators' that it was made of.
+  CHECK_FALSE(factsOf("graft.generated").has(OperatorFact::OwnLayout | OperatorFact::RowMajor));
 }
