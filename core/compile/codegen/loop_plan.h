@@ -5,6 +5,7 @@
 // along the row). The plan estimates both in instructions and takes the cheaper one.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -125,7 +126,13 @@ class LoopPlanner {
   enum class Lanes { Elements, Row, Columns };  ///< of a row that is reduced, or of rows' columns
   int lanesFor(double operations, double extent, Lanes) const;
 
-  // Estimates, in instructions
+  template <class T>
+  static bool contains(const std::vector<T>& v, T x) {
+    return std::find(v.begin(), v.end(), x) != v.end();
+  }
+
+  // Estimates, in instructions: loop_costs.cpp
+  static constexpr double kTranspose = 8;  ///< for each vector of a square that is transposed
   struct Body {
     ExprId value;
     double operations;
