@@ -13,16 +13,6 @@ double TuningBudget::secondsUsed() const {
   return used_ + now;
 }
 
-double TuningBudget::seconds() const {
-  const std::scoped_lock lock(mutex_);
-  return seconds_;
-}
-
-void TuningBudget::setSeconds(double seconds) {
-  const std::scoped_lock lock(mutex_);
-  seconds_ = seconds;
-}
-
 void TuningBudget::allowMore(double seconds) {
   const double used = secondsUsed();
   const std::scoped_lock lock(mutex_);

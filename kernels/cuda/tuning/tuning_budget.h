@@ -20,8 +20,6 @@ class TuningBudget {
   explicit TuningBudget(double seconds) : seconds_(seconds) {}
 
   double secondsUsed() const;
-  double seconds() const;
-  void setSeconds(double seconds);
   /// So many more seconds from now on. Shares are of these.
   void allowMore(double seconds);
   /// Whether `share` of the budget has been used, uses in progress included.

@@ -39,14 +39,14 @@ TEST_CASE("uses count while they live, and those within others are counted once"
   CHECK(budget.secondsUsed() == used);
 }
 
-TEST_CASE("a budget can be raised, lowered, and spent in part") {
+TEST_CASE("a budget can be spent in part, ended and raised") {
   TuningBudget budget(10);
   budget.add(6);
   CHECK(budget.isSpent(0.5));
   CHECK_FALSE(budget.isSpent());
-  budget.setSeconds(5);
+  budget.allowMore(0);
   CHECK(budget.isSpent());
-  budget.setSeconds(20);
+  budget.allowMore(14);
   CHECK_FALSE(budget.isSpent(0.5));
   CHECK(TuningBudget(0).isSpent());  // nothing may be timed at all
 }
