@@ -22,7 +22,9 @@ constexpr OperatorInfo reluInfo{
     "otherwise contiguous.",
     "on the CPU, weights packed for oneDNN on first use where x or weight is channels-last, or the weight is larger "
     "than the images; on CUDA, cuDNN, with bias, addition and ReLU in one pass in place, and for channels-last half "
-    "types in the convolution itself where that is faster",
+    "types in the convolution itself where that is faster; on Hopper, filters of one place over channels-last half "
+    "types "
+    "are products, as linear computes them",
     "convolution"};
 
 constexpr OperatorInfo activationInfo{

@@ -10,7 +10,7 @@ from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatch
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, channels_last, kernels
 from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout, split_bias
-from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
+from transformer import AttentionOfFewKeyHeads, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
 
 # Products with weights that no linear layer holds: they are packed, too.
@@ -73,6 +73,7 @@ class Generated(Recipe):
         FoldBatchNormWithBiasInVolumes,
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
+        AttentionOfFewKeyHeads,
         ConvAddReluLast,
         ConvAddLast,
         ConvReluLast,

@@ -220,6 +220,21 @@ class ScaledDotProductAttention(Rule):
     where = four_dimensional
 
 
+class AttentionOfFewKeyHeads(Rule):
+    """The same where queries have more heads than keys and a mask or broadcasting says how: PyTorch's fused kernels do not
+    take that, and it computes the scores in memory."""
+
+    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None, grouped: bool):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=grouped)
+
+    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
+
+    def where(q, k, v, mask, grouped):
+        return four_dimensional(q, k, v) and q.shape[1] != k.shape[1] and k.shape[1] == v.shape[1] and (
+            not grouped or mask is not None)
+
+
 class Attention(Rule):
     """Scaled dot-product attention with an additive mask becomes one kernel."""
 

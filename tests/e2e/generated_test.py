@@ -4,6 +4,7 @@ was written for."""
 import json
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -165,6 +166,37 @@ class Generated(TestCase):
             for given in (x, x.contiguous(memory_format=torch.channels_last), torch.randn(3, 8, 6, 6)):
                 torch.testing.assert_close(fast(given), module(given.contiguous()), rtol=1e-4, atol=1e-5)
         self.assertTrue(self.json("code", out, "--as", "groups")["kernels"][0]["text"].startswith("generated 3\n"))
+
+    def test_planned_for_a_gpu_kernels_take_what_is_behind_convolutions_in_groups_and_operators_that_stand_alone(self):
+        class Squeezed(nn.Module):
+            """A convolution for each channel, a gate of its means, and a norm of each place."""
+
+            def __init__(self):
+                super().__init__()
+                self.wide, self.each = nn.Conv2d(8, 32, 1), nn.Conv2d(32, 32, 3, padding=1, groups=32)
+                self.gate, self.norm = nn.Conv2d(32, 32, 1), nn.LayerNorm(32)
+
+            def forward(self, x):
+                y = F.silu(self.each(F.silu(self.wide(x))))
+                y = y * torch.sigmoid(self.gate(y.mean((2, 3), keepdim=True)))
+                return F.avg_pool2d(self.norm(y.permute(0, 2, 3, 1)).permute(0, 3, 1, 2), 2)
+
+        module, x = Squeezed().eval(), torch.randn(2, 8, 32, 32)
+        model, given = self.saved(module, x)
+        rules, out = self.folder / "squeezed.py", self.folder / "squeezed.pt"
+        shutil.copy(SOURCE / "resources" / "rules" / "conv.py", self.folder / "conv.py")
+        rules.write_text("from conv import ConvLast, ConvSigmoid, ConvSilu\n"
+                         "from graft import Recipe, channels_last, eliminate_dead, fold_constants, fuse, split_bias\n\n\nclass Squeezed(Recipe):\n"
+                         "    steps = [ConvLast, ConvSilu, ConvSigmoid, channels_last(gpu=True), fold_constants, split_bias(gpu=True), fuse(gpu=True),\n"
+                         "             eliminate_dead]\n")
+        self.done("apply", model, "--rules", rules, "--recipe", "Squeezed", "--inputs", given, "-o", out, "--no-timing", "--strict")
+        text = self.done("text", out).stdout
+        for graph in ("conv2d_add_silu_mean", "mul", "layer_norm", "avg_pool2d"):
+            self.assertRegex(text, rf"graph \w*{graph}\w* {{")
+        self.assertEqual(text.count("= graft.conv_activation.default("), 2)  # those of one group stay whole
+        torch.ops.load_library(OPERATORS)
+        with torch.no_grad():
+            torch.testing.assert_close(torch.jit.load(str(out))(x), module(x), rtol=1e-4, atol=1e-5)
 
     def test_nothing_is_laid_out_anew_below_which_memory_is_read_as_it_lies_nor_for_a_cpu(self):
         class Strided(nn.Module):

@@ -419,6 +419,29 @@ def test_elementwise(dtype):
                       scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
 
 
+def test_pointwise_convolutions(dtype):
+    """A filter of one place: a product of rows where the image lies with channels last."""
+    ops = torch.ops.graft
+    for batch, c, o, h, w in ((1, 24, 40, 7, 9), (3, 64, 96, 16, 16), (2, 96, 24, 33, 40), (5, 48, 16, 1, 1), (2, 12, 20, 5, 6), (2, 7, 9, 4, 4), (0, 16, 8, 4, 4)):
+        wide = rand(batch, c + 16, h, w, dtype=dtype).to(memory_format=torch.channels_last)
+        k = rand(o, c, 1, 1, dtype=dtype, scale=1 / math.sqrt(c))
+        rows = rand(batch, o, h, w, dtype=dtype)
+        images = (wide[:, :c].contiguous(), wide[:, 8:c + 8], wide[:, :c].contiguous(memory_format=torch.channels_last))
+        for x, weight in zip(images, (k.to(memory_format=torch.channels_last), k, k)):
+            for name, bias, residual in (("none", True, None), ("silu", True, None), ("gelu", False, None), ("gelu_tanh", True, None), ("sigmoid", True, None),
+                                         ("none", True, rows), ("none", False, rows.to(memory_format=torch.channels_last)), ("silu", True, rows),
+                                         ("none", True, rows[:, :, :1, :1])):
+                b = rand(o, dtype=dtype) if bias else None
+                ref = F.conv2d(x.double(), weight.double(), None if b is None else b.double())
+                ref = CONV_ACTIVATIONS[name](ref if residual is None else ref + residual.double())
+                for _ in range(2):  # the second call is tuned
+                    poison()
+                    y = ops.conv_activation(x, weight, b, residual, [1, 1], [0, 0], [1, 1], 1, name)
+                    check(f"conv 1x1 {batch}x{c}->{o} {h}x{w} {name} {dtype}", y, ref, dtype, scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
+                if y.numel() and weight.is_contiguous(memory_format=torch.channels_last) and not y.is_contiguous(memory_format=torch.channels_last):
+                    failures.append(f"conv 1x1 {c}->{o} {dtype}: the output has the other layout")
+
+
 def test_extremes(dtype):
     """NaN, infinities, and the largest values of a type."""
     ops, most = torch.ops.graft, torch.finfo(dtype).max
@@ -494,7 +517,8 @@ def main():
     torch.manual_seed(torch.seed())
     print("seed", torch.initial_seed())
     for test in (test_linear_algorithms, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_norm_linear,
-                 test_attention_norm_linear, test_softmax, test_elementwise, test_extremes, test_composites):
+                 test_attention_norm_linear, test_softmax, test_elementwise, test_pointwise_convolutions, test_extremes,
+                 test_composites):
         if only and only not in test.__name__:
             continue
         for dtype in (torch.float16, torch.bfloat16, torch.float32):

@@ -185,6 +185,36 @@ bool isWorthAKernelOnCpu(const Node& n, const lower::Traits& traits, double elem
   }
 }
 
+/// Whether an operand is repeated along a dimension of the result. ATen's kernels read 16 bytes at a time only where
+/// all operands lie as the result does.
+bool repeatsOperand(const Graph& g, const Node& n) {
+  const auto& result = g.value(n.outputs.front()).type.tensorInfo.shape;
+  return std::any_of(n.args.begin(), n.args.end(), [&](const Argument& a) {
+    if (!a.isValue() || !g.value(a.valueId()).type.isTensor()) return false;
+    const Type& type = g.value(a.valueId()).type;
+    return elementsOf(type) > 1 && type.tensorInfo.shape != result;
+  });
+}
+
+/// Whether PyTorch's kernel for a GPU leaves time that one of our own may save although nothing is fused with it
+/// (docs/measurements/zoo.md, "A batch of 16"): it reads an element at a time, or gives each row one block. Ours also
+/// starts while the kernel before it ends.
+bool isWorthAKernelOnGpu(const Graph& g, const Node& n, const lower::Traits& traits, const FusionNode& f) {
+  constexpr double leastElements = 16384;  // below, both take what a launch takes
+  constexpr double longRow = 8192;         // a block of ATen's reads such rows as fast as memory gives them
+  if (f.elements < leastElements) return false;
+  switch (traits.kind) {
+    case lower::Kind::Reduction:
+      return f.elements < f.rows * longRow;
+    case lower::Kind::Window:
+      return true;
+    case lower::Kind::Pointwise:
+      return repeatsOperand(g, n);
+    default:
+      return false;
+  }
+}
+
 class Reader {
  public:
   Reader(const Graph& g, const FusionOptions& options) : g_(g), options_(options), nodes_(g.nodeBound()) {}
@@ -264,7 +294,7 @@ class Reader {
     const double results = f.elements;
     if (f.hasRows) rowsOf(n, traits, f);
     f.mayBeAlone = options_.hasProducts ? takesSeveralKernels(g_, n) || poolsWithPlaces(n) || joinsGivenImages(g_, n) ||
-                                              copiesOutOfOrder || laysImage
+                                              copiesOutOfOrder || laysImage || isWorthAKernelOnGpu(g_, n, traits, f)
                                         : isWorthAKernelOnCpu(n, traits, f.elements, copiesOutOfOrder);
     if (!f.hasRows) return;
     if (traits.picksFromFirst) {

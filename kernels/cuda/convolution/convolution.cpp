@@ -14,6 +14,8 @@
 #include <fmt/format.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <limits>
 #include <mutex>
@@ -21,6 +23,8 @@
 
 #include "kernels/cuda/composite_fallback.h"
 #include "kernels/cuda/convolution/cudnn_convolution.h"
+#include "kernels/cuda/gemm/gemm.h"
+#include "kernels/cuda/gemm/product.h"
 #include "kernels/cuda/support.h"
 #include "kernels/cuda/tuning/gemm_cache.h"
 #include "kernels/cuda/tuning/tuning.h"
@@ -130,7 +134,7 @@ at::Tensor byPyTorch(const ConvCall& c) {
   return out;
 }
 
-// One kernel of cuDNN's, made for the problem -------------------------------------------------------------------------
+// Layouts -------------------------------------------------------------------------------------------------------------
 
 bool isAligned(const at::Tensor& t) { return reinterpret_cast<uintptr_t>(t.const_data_ptr()) % 16 == 0; }
 
@@ -157,6 +161,53 @@ at::Tensor laidOut(const at::Tensor& t, const Layout& layout) {
   const at::Tensor copy = t.contiguous(at::MemoryFormat::ChannelsLast);
   return isAligned(copy) ? copy : copy.clone();
 }
+
+// A product of rows --------------------------------------------------------------------------------------------------
+
+/// The product's activation where it has that one.
+std::optional<Activation> productActivation(ConvActivation a) {
+  switch (a) {
+    case ConvActivation::kNone:
+      return Activation::kNone;
+    case ConvActivation::kGelu:
+      return Activation::kGelu;
+    case ConvActivation::kGeluTanh:
+      return Activation::kGeluTanh;
+    case ConvActivation::kSilu:
+      return Activation::kSilu;
+    default:
+      return std::nullopt;
+  }
+}
+
+/// Whether all of it is one product of rows: a filter of one place over an image with channels last. The product takes
+/// bias, residual and activation along, and is tuned among all kernels for products. (With ReLU, cuDNN's kernel takes
+/// them along, too. A product adds its residual behind the activation.)
+bool isProductOfRows(const ConvCall& c) {
+  const auto areAll = [](at::IntArrayRef v, int64_t n) {
+    return std::all_of(v.begin(), v.end(), [n](int64_t i) { return i == n; });
+  };
+  if (c.x.dim() != 4 || c.weight.dim() != 4 || c.groups != 1 || c.format != at::MemoryFormat::ChannelsLast)
+    return false;
+  if (dtypeOf(c.op, c.x) == Dtype::kFloat || !hopper() || c.x.numel() == 0 || c.weight.numel() == 0) return false;
+  if (c.weight.size(2) != 1 || c.weight.size(3) != 1 || !areAll(c.stride, 1) || !areAll(c.padding, 0)) return false;
+  if (!productActivation(c.activation)) return false;
+  if (c.activation == ConvActivation::kNone && !given(c.bias) && !given(c.residual)) return false;
+  if (!given(c.residual)) return true;
+  return c.activation == ConvActivation::kNone && c.residual->sizes() == at::IntArrayRef(c.resultSizes());
+}
+
+at::Tensor byProduct(const ConvCall& c) {
+  constexpr std::array<int64_t, 4> channelsBehind{0, 2, 3, 1}, channelsInFront{0, 3, 1, 2};
+  OptionalTensor residual;
+  if (given(c.residual)) residual = c.residual->permute(channelsBehind);
+  const Product p = productOf(c.op, c.x.permute(channelsBehind), c.weight.flatten(1), c.bias,
+                              *productActivation(c.activation), residual);
+  runGemm(p.args, c10::cuda::getCurrentCUDAStream());
+  return p.out.permute(channelsInFront);
+}
+
+// One kernel of cuDNN's, made for the problem -------------------------------------------------------------------------
 
 struct Chosen {
   std::shared_ptr<CudnnConvolution> kernel;  ///< null: PyTorch's way is as fast, or the only one
@@ -338,6 +389,7 @@ at::Tensor convolution(const char* op, const at::Tensor& x, const at::Tensor& we
                    alpha,
                    beta,
                    ops::convFormat(x, weight)};
+  if (isProductOfRows(c)) return byProduct(c);
   if (FusedCall::isCandidate(c))
     if (std::optional<at::Tensor> y = FusedCall(c).run()) return *y;
   return byPyTorch(c);

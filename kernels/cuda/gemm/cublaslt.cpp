@@ -40,7 +40,7 @@ Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> layout(cudaDat
 // cuBLASLt is column-major: it computes out^T [n,m] = w [n,k] x^T [k,m], where w is the transpose of a [k,n] matrix.
 struct Problem {
   Handle<cublasLtMatmulDescOpaque_t, cublasLtMatmulDescDestroy> operation;
-  Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> w, x, out;
+  Handle<cublasLtMatrixLayoutOpaque_t, cublasLtMatrixLayoutDestroy> w, x, added, out;
 
   Problem(const GemmArgs& a, bool bias) {
     const cudaDataType_t type = a.dtype == Dtype::kFloat  ? CUDA_R_32F
@@ -59,6 +59,7 @@ struct Problem {
     }
     w = layout(type, a.k, a.n, a.ldw);
     x = layout(type, a.k, a.m, a.ldx);
+    added = layout(type, a.n, a.m, ltAddsResidual(a, bias) ? a.ldr : a.ldo);
     out = layout(type, a.n, a.m, a.ldo);
   }
 };
@@ -98,11 +99,11 @@ std::vector<LtAlgorithm> ltAlgorithms(const GemmArgs& a, bool bias, int most) {
   set(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kMaxWorkspace);
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment(a.w));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment(a.x));
-  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(a.out));
+  set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, alignment(ltAddsResidual(a, bias) ? a.residual : a.out));
   set(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment(a.out));
   std::vector<cublasLtMatmulHeuristicResult_t> found(most);
   int count = 0;
-  const auto status = cublasLtMatmulAlgoGetHeuristic(handle(), p.operation.get(), p.w.get(), p.x.get(), p.out.get(),
+  const auto status = cublasLtMatmulAlgoGetHeuristic(handle(), p.operation.get(), p.w.get(), p.x.get(), p.added.get(),
                                                      p.out.get(), made, most, found.data(), &count);
   std::vector<LtAlgorithm> algorithms;
   if (status != CUBLAS_STATUS_SUCCESS) return algorithms;
@@ -114,9 +115,11 @@ std::vector<LtAlgorithm> ltAlgorithms(const GemmArgs& a, bool bias, int most) {
 
 cublasStatus_t ltRun(const GemmArgs& a, bool bias, const LtAlgorithm& algorithm, void* workspace, cudaStream_t stream) {
   Problem p(a, bias);
-  const float one = 1.f, zero = 0.f;
-  return cublasLtMatmul(handle(), p.operation.get(), &one, a.w, p.w.get(), a.x, p.x.get(), &zero, a.out, p.out.get(),
-                        a.out, p.out.get(), &algorithm.algorithm, workspace, algorithm.workspace, stream);
+  const bool adds = ltAddsResidual(a, bias);
+  const float one = 1.f, share = adds ? 1.f : 0.f;
+  return cublasLtMatmul(handle(), p.operation.get(), &one, a.w, p.w.get(), a.x, p.x.get(), &share,
+                        adds ? a.residual : a.out, p.added.get(), a.out, p.out.get(), &algorithm.algorithm, workspace,
+                        algorithm.workspace, stream);
 }
 
 }  // namespace graft::cuda

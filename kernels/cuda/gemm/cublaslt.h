@@ -16,12 +16,17 @@ struct LtAlgorithm {
   size_t workspace = 0;  // bytes
 };
 
-// At most `most` algorithms for x w^T, or for x w^T + bias, the best by cuBLASLt's own estimate first. Empty where it
-// supports none.
+// What cuBLASLt's kernel does behind x w^T, or behind x w^T + bias with `bias`: it adds the residual where no
+// activation comes before it. The caller does the rest.
+inline bool ltAddsResidual(const GemmArgs& a, bool bias) {
+  return a.residual && a.activation == Activation::kNone && (bias || !a.bias);
+}
+
+// At most `most` algorithms for the product and what comes with it, the best by cuBLASLt's own estimate first. Empty
+// where it supports none.
 std::vector<LtAlgorithm> ltAlgorithms(const GemmArgs& a, bool bias, int most);
 
-// out = x w^T, or x w^T + bias with `bias`. The caller applies the rest of the epilogue. The workspace must have
-// algorithm.workspace bytes.
+// out = x w^T, or x w^T + bias with `bias`, and what comes with it. The workspace must have algorithm.workspace bytes.
 cublasStatus_t ltRun(const GemmArgs& a, bool bias, const LtAlgorithm& algorithm, void* workspace, cudaStream_t stream);
 
 }  // namespace graft::cuda

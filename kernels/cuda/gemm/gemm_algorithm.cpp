@@ -40,6 +40,7 @@ bool runLt(const GemmArgs& a, bool bias, int number, cudaStream_t stream) {
   if (ltRun(a, bias, list[number], workspace.get(), stream) != CUBLAS_STATUS_SUCCESS) return false;
   GemmArgs rest = a;
   if (bias) rest.bias = nullptr;
+  if (ltAddsResidual(a, bias)) rest.residual = nullptr;
   if (!rest.bias && !rest.residual && rest.activation == Activation::kNone) return true;
   const cudaError_t status = launchEpilogue(rest, a.out, a.ldo, stream);
   if (status == cudaErrorNotSupported) return false;

@@ -80,7 +80,7 @@ TEST_CASE("split_bias makes an addition of a bias on a GPU, where a kernel may t
                  "\n%r = aten.relu.default(%a) : f32[1,8,9]" + at +
                  // No kernel is generated for what reads it.
                  "\n%c = aten.conv1d.default(%r, %w, %b, [1], [1]) : f32[1,8,9]" + at +
-                 // PyTorch's own kernel adds it.
+                 // PyTorch's own kernel adds it: this one is of no image.
                  "\n%e = aten.conv1d.default(%c, %d, %b, [1], [1], [1], 8) : f32[1,8,9]" + at +
                  "\n%t = aten.tanh.default(%e) : f32[1,8,9]" + at + "\nreturn %t");
   };
@@ -117,6 +117,68 @@ return %r)");
   const auto run = runRecipe(onCpu, RuleFile{}, recipe, FakeSemantics{});
   REQUIRE(run);
   CHECK(run->steps[0].records.size() == 1);
+}
+
+TEST_CASE("split_bias takes Graft's convolutions in groups apart on a GPU, and leaves others whole") {
+  const std::string head = R"(input %x : f16[1,8,9,9]@cuda:0
+input %r : f16[1,8,9,9]@cuda:0
+weight %w "w" : f16[8,1,3,3]@cuda:0
+weight %v "v" : f16[8,8,3,3]@cuda:0
+weight %b "b" : f16[8]@cuda:0
+)";
+  const auto ops = [&](const std::string& call) {
+    Graph g = graph(head + "%y = graft." + call + " : f16[1,8,9,9]@cuda:0\nreturn %y");
+    runPass(g, "split_bias");
+    Names names;
+    for (const NodeId id : g.order()) {
+      names.push_back(g.node(id).op->name);
+      if (names.back() != "aten.reshape.default")
+        CHECK(toString(g.value(g.node(id).outputs[0]).type) == "f16[1,8,9,9]@cuda:0");
+    }
+    return names;
+  };
+  const std::string conv = "aten.conv2d.default", shape = "aten.reshape.default", add = "aten.add.Tensor";
+  const std::string places = ", [1, 1], [1, 1], [1, 1], ";
+  CHECK(ops("conv_activation.default(%x, %w, %b, %r" + places + "8, \"silu\")") ==
+        Names{conv, shape, add, add, "aten.silu.default"});
+  CHECK(ops("conv_activation.default(%x, %w, None, None" + places + "8, \"hardtanh\", 0.0, 6.0)") ==
+        Names{conv, "aten.clamp.default"});
+  CHECK(ops("conv_activation.default(%x, %w, %b, None" + places + "8, \"none\")") == Names{conv, shape, add});
+  CHECK(ops("conv_bias_add_relu.default(%x, %w, None, None" + places + "8)") == Names{conv, "aten.relu.default"});
+  CHECK(ops("conv_bias_add_relu.default(%x, %w, None, %r" + places + "8, False)") == Names{conv, add});
+  CHECK(ops("conv_activation.default(%x, %v, %b, %r" + places + "1, \"silu\")") ==
+        Names{"graft.conv_activation.default"});
+}
+
+TEST_CASE("channels_last lets attention read what a contiguous() would lay out row by row") {
+  const auto reads = [](const std::string& layers) {
+    Graph g = graph(R"(input %x : f16[2,64,4,4]@cuda:0
+weight %w "w" : f16[192,64,1,1]@cuda:0
+%c = aten.conv2d.default(%x, %w) : f16[2,192,4,4]@cuda:0
+)" + layers + R"(
+%y = aten.scaled_dot_product_attention.default(%k, %k, %k) : f16[2,2,16,96]@cuda:0
+%t = aten.transpose.int(%y, 1, 2) : f16[2,16,2,96]@cuda:0
+%o = aten.view.default(%t, [2, 16, 192]) : f16[2,16,192]@cuda:0
+return %o)");
+    runPass(g, "channels_last");
+    CHECK(g.node(g.findNode("o")).op->name.starts_with("aten."));
+    return g.value(g.node(g.findNode("y")).args[0].valueId()).name;
+  };
+  const std::string heads = "%v = aten.view.default(%c, [2, 2, 96, 16]) : f16[2,2,96,16]@cuda:0\n";
+  // With channels last, the channels of a head lie one behind the other.
+  CHECK(reads(heads + "%h = aten.transpose.int(%v, 2, 3) : f16[2,2,16,96]@cuda:0\n"
+                      "%k = aten.contiguous.default(%h) : f16[2,2,16,96]@cuda:0") == "h");
+  // What an operator lays out row by row has the places of a head so instead.
+  CHECK(reads("%r = aten.softmax.int(%c, 1) : f16[2,192,4,4]@cuda:0\n"
+              "%q = aten.contiguous.default(%r) : f16[2,192,4,4]@cuda:0\n"
+              "%v = aten.view.default(%q, [2, 2, 96, 16]) : f16[2,2,96,16]@cuda:0\n"
+              "%h = aten.transpose.int(%v, 2, 3) : f16[2,2,16,96]@cuda:0\n"
+              "%k = aten.contiguous.default(%h) : f16[2,2,16,96]@cuda:0") == "k");
+  // Nobody knows how the result of a softmax lies.
+  CHECK(reads("%r = aten.softmax.int(%c, 1) : f16[2,192,4,4]@cuda:0\n"
+              "%v = aten.view.default(%r, [2, 2, 96, 16]) : f16[2,2,96,16]@cuda:0\n"
+              "%h = aten.transpose.int(%v, 2, 3) : f16[2,2,16,96]@cuda:0\n"
+              "%k = aten.contiguous.default(%h) : f16[2,2,16,96]@cuda:0") == "k");
 }
 
 TEST_CASE("channels_last lays weights of convolutions out on a GPU, and images that a caller gives, once") {

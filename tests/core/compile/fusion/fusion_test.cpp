@@ -295,6 +295,23 @@ TEST_CASE("what PyTorch computes slowly is a kernel without a neighbour") {
   CHECK(groups(softmax, "[2,100000]", true) == 1);
   CHECK(groups(softmax, "[64,100000]", true) == 0);
   CHECK(groups(tanh, "[64,1024]", true) == 0);
+  // And short rows; not what a launch costs more than.
+  CHECK(groups(softmax, "[640,1000]", true) == 1);
+  CHECK(groups(softmax, "[2,1000]", true) == 0);
+  CHECK(groups("mul.Tensor(%x, %x)", "[2,8,64,64]", true) == 0);
+}
+
+TEST_CASE("on a GPU, an operator alone that repeats an operand is a kernel") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f16[2,64,32,32]
+  input %gate : f16[2,64,1,1]
+  %y = aten.mul.Tensor(%x, %gate) : f16[2,64,32,32]
+  return %y
+})");
+  FusionOptions gpu;
+  planForGpu(gpu);
+  CHECK(groupsOf(g, planFusion(g, gpu)) == std::vector<Names>{{"y"}});
+  CHECK(groupsOf(g).empty());
 }
 
 TEST_CASE("a few elements behind each row are stored by the kernel that makes the row") {
