@@ -2,8 +2,7 @@
 // tensor cores read and write images so; a convolution whose weight lies so gives such an image, and groups that fuse()
 // makes behind it keep the layout. fold_constants then calculates the weights. Images that the caller gives are laid
 // out once, before all that takes them to a convolution: fuse() makes a kernel of that. And a convolution reads what a
-// contiguous() before it reads, for that would lay the image out in the other way; so does attention, whose kernels
-// read rows wherever they lie.
+// contiguous() before it reads, for that would lay the image out in the other way.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -15,7 +14,6 @@
 #include "core/ir/calls/memory_format.h"
 #include "core/ir/subgraph.h"
 #include "matcher/passes/pass.h"
-#include "matcher/rewrite/known_strides.h"
 #include "matcher/rewrite/view_relaxation.h"
 #include "matcher/search/graph_index.h"
 
@@ -139,62 +137,25 @@ class GivenImages {
   std::vector<bool> leads_;  // by NodeId
 };
 
-/// What a contiguous(), which lays its result out row by row, reads; nothing where that is written.
-std::optional<ValueId> beforeRows(const Graph& g, const GraphIndex& index, const Argument& laid) {
-  const NodeId maker = laid.isValue() ? g.value(laid.valueId()).producer : NodeId();
-  if (!maker || g.node(maker).op->name != contiguous || laysChannelsLast(g.node(maker))) return {};
-  const Argument& before = g.node(maker).args[0];
-  if (!before.isValue() || index.isWritten(index.memoryOf(before.valueId()))) return {};
-  return before.valueId();
-}
-
-/// The node reads other arguments, which lie otherwise than those before.
-void readInstead(GraphEditor& editor, ViewRelaxation& views, NodeId id, std::vector<Argument> args) {
-  const ValueId result = editor.graph().node(id).outputs[0];
-  editor.begin(id);
-  editor.setArguments(id, std::move(args));
-  editor.noteChanged(id);
-  views.below(result, result);
-  editor.commit();
-}
-
 /// Convolutions read what a contiguous() lays out row by row: they would turn it again.
-void readImagesBeforeRows(GraphEditor& editor, const GraphIndex& index, ViewRelaxation& views) {
+void readBeforeRows(GraphEditor& editor, const GraphIndex& index, ViewRelaxation& views) {
   const Graph& g = editor.graph();
   for (const NodeId id : g.order()) {
     const Node& n = g.node(id);
     const std::optional<size_t> place = imagePlace(g, n);
-    const std::optional<ValueId> before = place ? beforeRows(g, index, n.args[*place]) : std::nullopt;
-    if (!before || views.isLayoutFixed(n.outputs[0])) continue;
+    const NodeId maker = place ? g.value(n.args[*place].valueId()).producer : NodeId();
+    if (!maker || g.node(maker).op->name != contiguous || laysChannelsLast(g.node(maker))) continue;
+    const Argument before = g.node(maker).args[0];
+    if (!before.isValue() || index.isWritten(index.memoryOf(before.valueId()))) continue;
+    const ValueId image = n.outputs[0];
+    if (views.isLayoutFixed(image)) continue;
     std::vector<Argument> args = n.args;
-    args[*place] = Argument(*before);
-    readInstead(editor, views, id, std::move(args));
-  }
-}
-
-/// Whether each row of the last dimension is one piece of memory, at a place that kernels read 16 bytes from.
-bool liesInPieces(const Strides& strides) {
-  constexpr int64_t step = 8;
-  if (strides.empty() || strides.back() != 1) return false;
-  return std::all_of(strides.begin(), strides.end() - 1, [](int64_t s) { return s % step == 0; });
-}
-
-/// Attention reads what a contiguous() lays out row by row where its rows are pieces of memory before, too.
-void readHeadsBeforeRows(GraphEditor& editor, const GraphIndex& index, ViewRelaxation& views) {
-  constexpr size_t operands = 3;  // query, key and value
-  const Graph& g = editor.graph();
-  KnownStrides strides(g);
-  for (const NodeId id : g.order()) {
-    const Node& n = g.node(id);
-    if (n.op->name != "aten.scaled_dot_product_attention.default" || n.args.size() < operands) continue;
-    std::vector<Argument> args = n.args;
-    for (size_t i = 0; i < operands; ++i) {
-      const std::optional<ValueId> before = beforeRows(g, index, args[i]);
-      const Strides* const lie = before ? strides.of(*before) : nullptr;
-      if (lie && liesInPieces(*lie)) args[i] = Argument(*before);
-    }
-    if (args == n.args || views.isLayoutFixed(n.outputs[0])) continue;
-    readInstead(editor, views, id, std::move(args));
+    args[*place] = before;
+    editor.begin(id);
+    editor.setArguments(id, std::move(args));
+    editor.noteChanged(id);
+    views.below(image, image);
+    editor.commit();
   }
 }
 
@@ -231,11 +192,9 @@ Status channelsLast(GraphEditor& editor, const Step& step) {
   if (!isForGpu(editor.graph(), step)) return done();
   const GraphIndex index(editor.graph());
   ViewRelaxation views(editor);
-  readImagesBeforeRows(editor, index, views);
+  readBeforeRows(editor, index, views);
   if (const Status s = GivenImages(editor, index, views).layOut(); !s) return s;
-  if (const Status s = layWeightsOut(editor, views); !s) return s;
-  readHeadsBeforeRows(editor, index, views);
-  return done();
+  return layWeightsOut(editor, views);
 }
 
 }  // namespace

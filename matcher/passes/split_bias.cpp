@@ -24,7 +24,8 @@ bool hasGroups(const Node& n) {
   return groups && groups->number() != 1.0;
 }
 
-/// PyTorch's own kernels for one channel each add the bias themselves. Those of cuDNN, for images, do not.
+/// PyTorch's own kernels for one channel each add the bias themselves. Those of cuDNN, for images with channels last,
+/// do not.
 bool addsBiasItself(const Node& n, const std::vector<Dim>& weight) {
   return hasGroups(n) && weight.size() != imageRank && !(weight[1].isStatic() && weight[1].size > 1);
 }

@@ -33,8 +33,8 @@ struct FusionNode {
   double operations = 0;          ///< for each element
   double outputBytes = 0;
   /// Worth a kernel without a neighbour: a norm or a softmax of few long rows, each of which a library gives to one
-  /// thread, or to one block of a GPU; what PyTorch does in several kernels of a GPU, or slowly on a CPU; or what the
-  /// steering lists by itself.
+  /// thread, or to one block of a GPU; what PyTorch does in several kernels of a GPU, or slowly on a CPU or a GPU; or
+  /// what the steering lists by itself.
   bool mayBeAlone = false;
   bool isJoin = false;     ///< each element is one of one of the tensors that its first argument lists
   bool isProduct = false;  ///< a matrix product, whose kernel may compute what is behind it

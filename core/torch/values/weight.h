@@ -6,18 +6,15 @@
 
 #include <memory>
 #include <utility>
-#include <vector>
 
-#include "core/ir/calls/weight_layout.h"
 #include "core/ir/graph.h"
 
 namespace graft {
 
-class TensorWeight : public WeightData, public WeightLayout {
+class TensorWeight : public WeightData {
  public:
   explicit TensorWeight(at::Tensor t) : tensor(std::move(t)) {}
   size_t byteSize() const override { return tensor.nbytes(); }
-  std::vector<int64_t> strides() const override { return tensor.strides().vec(); }
   at::Tensor tensor;
   /// Of a half that was calculated from halves: the same in float32, before it was rounded. Undefined for others.
   at::Tensor unrounded;

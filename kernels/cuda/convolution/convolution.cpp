@@ -180,9 +180,9 @@ std::optional<Activation> productActivation(ConvActivation a) {
   }
 }
 
-/// Whether all of it is one product of rows: a filter of one place over an image with channels last. The product takes
-/// bias, residual and activation along, and is tuned among all kernels for products. (With ReLU, cuDNN's kernel takes
-/// them along, too. A product adds its residual behind the activation.)
+/// Whether the whole call is one product of rows: a filter of one place over an image with channels last. The product
+/// takes bias, residual and activation along, and is tuned among all kernels for products. (With ReLU, cuDNN's kernel
+/// takes them along, too. A product adds its residual behind the activation.)
 bool isProductOfRows(const ConvCall& c) {
   const auto areAll = [](at::IntArrayRef v, int64_t n) {
     return std::all_of(v.begin(), v.end(), [n](int64_t i) { return i == n; });

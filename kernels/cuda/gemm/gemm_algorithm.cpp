@@ -25,7 +25,9 @@ constexpr int kMaxLtAlgorithms = 24;
 const std::vector<LtAlgorithm>& ltList(const GemmArgs& a, bool bias) {
   static std::mutex mutex;
   static std::unordered_map<std::string, std::vector<LtAlgorithm>> lists;
-  const std::string key = fmt::format("{}/{}/{}", keyOf(a), bias, c10::cuda::current_device());
+  // The heuristics are told how the residual is aligned, where cuBLASLt reads it.
+  const auto begin = ltAddsResidual(a, bias) ? reinterpret_cast<uintptr_t>(a.residual) % 256 : 0;
+  const std::string key = fmt::format("{}/{}/{}/{}", keyOf(a), bias, begin, c10::cuda::current_device());
   const std::lock_guard lock(mutex);
   auto [it, fresh] = lists.try_emplace(key);
   if (fresh) it->second = ltAlgorithms(a, bias, kMaxLtAlgorithms);

@@ -20,8 +20,10 @@ Scratch::Scratch(size_t bytes)
 std::string keyOf(const GemmArgs& a) {
   const void* pointers[] = {a.x, a.w, a.out, a.bias, a.residual};
   const bool all = std::ranges::all_of(pointers, [](const void* p) { return aligned(p, 16); });
+  // 2: cuBLASLt adds it itself, which choices of older versions did not know.
+  const int residual = !a.residual ? 0 : a.activation == Activation::kNone ? 2 : 1;
   return fmt::format("{}-m{}n{}k{}-ld{},{},{},{}-b{}r{}a{}-{}{}{}", static_cast<int>(a.dtype), a.m, a.n, a.k, a.ldx,
-                     a.ldw, a.ldr, a.ldo, a.bias != nullptr, a.residual != nullptr, static_cast<int>(a.activation),
+                     a.ldw, a.ldr, a.ldo, a.bias != nullptr, residual, static_cast<int>(a.activation),
                      all ? "aligned" : "unaligned", a.constantWeights && a.pdl ? "-ahead" : "",
                      a.dtype == Dtype::kFloat && usesTf32() ? "-tf32" : "");
 }

@@ -35,12 +35,7 @@ inline OperatorSet& operators() {
              "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
              "aten::as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> "
              "Tensor(a)",
-             "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
-             "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
-             "Tensor(a)",
              "aten::clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-             "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
-             "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
              "graft::conv_bias_add_relu(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] "
              "padding, int[] dilation, int groups, bool relu=True) -> Tensor",
              "graft::conv_activation(Tensor x, Tensor weight, Tensor? bias, Tensor? residual, int[] stride, int[] "

@@ -214,6 +214,16 @@ class RunPanelTest : public test::WindowFixture {
     QVERIFY2(panel->headlineText().contains(QStringLiteral("how large is B?")), qPrintable(panel->headlineText()));
   }
 
+  void anOutputWithoutNumbersIsSaidToBeNotCompared() {
+    const QJsonObject numbers{{"name", "0"}, {"passed", true}, {"why", ""}};
+    const QJsonObject none{{"name", "1"}, {"passed", true}, {"nothingCompared", true}, {"why", "nan everywhere"}};
+    const auto run = [](const QJsonArray& outputs) { return QJsonObject{{"outputs", outputs}}; };
+    QVERIFY(RunPanel::headline(run({numbers})).contains(QStringLiteral("outputs agree")));
+    const QString headline = RunPanel::headline(run({numbers, none}));
+    QVERIFY2(headline.startsWith(QStringLiteral("Nothing was compared of output 1: nan everywhere.")),
+             qPrintable(headline));
+  }
+
   void aFailedCheckIsSaidBeforeAnySpeed() {
     qputenv("FAKE_ENGINE_DIFFERS", "2");
     open();

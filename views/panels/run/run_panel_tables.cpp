@@ -49,6 +49,7 @@ void RunPanel::fillOutputs(const QJsonObject& run) {
     const double cosine = number(at(o, "cosine"));
     t->setItem(i, 6, new QTableWidgetItem(std::isnan(cosine) ? small(cosine) : QString::number(cosine, 'f', 6)));
     setVerdict(t, i, 7, at(o, "passed").toBool(), at(o, "why").toString());
+    if (at(o, "nothingCompared").toBool()) t->item(i, 7)->setText(RunPanel::tr("nothing compared"));
   }
   if (t->currentRow() < 0 && t->rowCount() > 0) t->setCurrentCell(0, 0);
   showUlp();

@@ -56,6 +56,9 @@ QString RunPanel::headline(const QJsonObject& run) {
   double worst = 0, cosine = 1;
   for (const QJsonValue v : at(run, "outputs").toArray()) {
     const QJsonObject o = v.toObject();
+    if (at(o, "nothingCompared").toBool())
+      return tr("Nothing was compared of output %1: %2. %3")
+          .arg(at(o, "name").toString(), at(o, "why").toString(), speed);
     worst = std::max(worst, number(at(o, "maxAbs")));
     cosine = std::min(cosine, number(at(o, "cosine")));
   }
