@@ -193,8 +193,9 @@ bool isProductOfRows(const ConvCall& c) {
   if (c.weight.size(2) != 1 || c.weight.size(3) != 1 || !areAll(c.stride, 1) || !areAll(c.padding, 0)) return false;
   if (!productActivation(c.activation)) return false;
   if (c.activation == ConvActivation::kNone && !given(c.bias) && !given(c.residual)) return false;
+  const std::vector<int64_t> sizes = c.resultSizes();  // refuses what no convolution takes
   if (!given(c.residual)) return true;
-  return c.activation == ConvActivation::kNone && c.residual->sizes() == at::IntArrayRef(c.resultSizes());
+  return c.activation == ConvActivation::kNone && c.residual->sizes() == at::IntArrayRef(sizes);
 }
 
 at::Tensor byProduct(const ConvCall& c) {
