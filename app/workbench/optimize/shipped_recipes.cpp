@@ -77,13 +77,15 @@ std::vector<RecipeFit> fittingRecipes(const Graph& graph, const std::vector<Rule
         std::find_if(out.begin(), at, [&](const RecipeFit& f) { return holds(*at, f) && !holds(f, *at); });
     std::rotate(first, at, at + 1);
   }
-  // What makes kernels of all that no rule covers is tried early: it serves any model, and the time may end the trials.
+  // What makes kernels of all that no rule covers comes second, or behind what does all that it does: it serves any
+  // model, and the time may end the trials.
   const auto fuses =
       std::find_if(out.begin(), out.end(), [](const RecipeFit& f) { return hasStep(*f.recipe, "fuse"); });
-  auto behind = out.empty() ? out.begin() : out.begin() + 1;  // and behind what does all that it does
-  for (auto f = behind; f < fuses; ++f)
-    if (fuses != out.end() && holds(*f, *fuses)) behind = f + 1;
-  if (fuses != out.end() && behind < fuses) std::rotate(behind, fuses, fuses + 1);
+  if (fuses != out.begin() && fuses != out.end()) {
+    auto place = fuses;
+    while (place - out.begin() > 1 && !holds(*(place - 1), *fuses)) --place;
+    std::rotate(place, fuses, fuses + 1);
+  }
   // Recipes share rules: what rewrites the same by the same rules is one.
   std::set<std::set<std::pair<std::string, size_t>>> seen;
   std::erase_if(out, [&](const RecipeFit& f) { return !seen.insert({f.rules.begin(), f.rules.end()}).second; });

@@ -57,6 +57,14 @@ struct ConvCall {
       out.push_back(n.guard_int(__FILE__, __LINE__));
     return out;
   }
+  /// Of half types, with channels last, and in one group: what kernels for tensor cores take.
+  bool isOfHalfImages() const {
+    return x.dim() == 4 && groups == 1 && x.numel() > 0 && dtypeOf(op, x) != Dtype::kFloat &&
+           format == at::MemoryFormat::ChannelsLast;
+  }
+  bool hasEpilogue() const { return given(bias) || given(residual) || activation != ConvActivation::kNone; }
+  /// Not one that broadcasts.
+  bool hasWholeResidual() const { return given(residual) && residual->sizes() == at::IntArrayRef(resultSizes()); }
 };
 
 // While it lives, cuDNN times its plans and remembers the fastest, if tuning is allowed. cuDNN does so when it first
@@ -92,8 +100,7 @@ class CudnnBenchmark {
 
 // Whether PyTorch has one cuDNN kernel for it all: of half types in channels-last, with ReLU.
 bool isOneOfPyTorch(const ConvCall& c) {
-  return c.activation == ConvActivation::kRelu && c.groups == 1 && c.x.dim() == 4 && c.x.numel() > 0 &&
-         dtypeOf(c.op, c.x) != Dtype::kFloat && c.format == at::MemoryFormat::ChannelsLast &&
+  return c.activation == ConvActivation::kRelu && c.isOfHalfImages() &&
          (!given(c.residual) || c.residual->dim() == 4) && at::globalContext().userEnabledCuDNN();
 }
 
@@ -105,7 +112,7 @@ at::Tensor byPyTorch(const ConvCall& c) {
     const at::Tensor image = c.x.contiguous(c.format), filter = c.weight.contiguous(c.format);
     if (!given(c.residual))
       return at::cudnn_convolution_relu(image, filter, c.bias, c.stride, c.padding, c.dilation, c.groups);
-    if (c.residual->sizes() == at::IntArrayRef(c.resultSizes()))
+    if (c.hasWholeResidual())
       return at::cudnn_convolution_add_relu(image, filter, c.residual->contiguous(c.format), 1.0, c.bias, c.stride,
                                             c.padding, c.dilation, c.groups);
   }
@@ -113,7 +120,7 @@ at::Tensor byPyTorch(const ConvCall& c) {
   at::Tensor out = at::convolution(c.x, c.weight, {}, c.stride, c.padding, c.dilation, false, outputPadding, c.groups)
                        .contiguous(c.format);
   if (given(c.residual)) ops::checkBroadcast(c.op, c.residual, "residual", out.sym_sizes(), "the output");
-  if (out.numel() == 0 || (!given(c.bias) && !given(c.residual) && c.activation == ConvActivation::kNone)) return out;
+  if (out.numel() == 0 || !c.hasEpilogue()) return out;
   const at::Tensor added = given(c.residual) ? c.residual->expand_as(out).contiguous(c.format) : at::Tensor();
   const OptionalTensor b = dense(c.bias);
   ConvEpilogueArgs a;
@@ -187,15 +194,11 @@ bool isProductOfRows(const ConvCall& c) {
   const auto areAll = [](at::IntArrayRef v, int64_t n) {
     return std::all_of(v.begin(), v.end(), [n](int64_t i) { return i == n; });
   };
-  if (c.x.dim() != 4 || c.weight.dim() != 4 || c.groups != 1 || c.format != at::MemoryFormat::ChannelsLast)
-    return false;
-  if (dtypeOf(c.op, c.x) == Dtype::kFloat || !hopper() || c.x.numel() == 0 || c.weight.numel() == 0) return false;
+  if (!c.isOfHalfImages() || !hopper() || c.weight.numel() == 0 || !c.hasEpilogue()) return false;
   if (c.weight.size(2) != 1 || c.weight.size(3) != 1 || !areAll(c.stride, 1) || !areAll(c.padding, 0)) return false;
   if (!productActivation(c.activation)) return false;
-  if (c.activation == ConvActivation::kNone && !given(c.bias) && !given(c.residual)) return false;
-  const std::vector<int64_t> sizes = c.resultSizes();  // refuses what no convolution takes
-  if (!given(c.residual)) return true;
-  return c.activation == ConvActivation::kNone && c.residual->sizes() == at::IntArrayRef(sizes);
+  c.resultSizes();  // refuses what no convolution takes
+  return !given(c.residual) || (c.activation == ConvActivation::kNone && c.hasWholeResidual());
 }
 
 at::Tensor byProduct(const ConvCall& c) {
@@ -247,10 +250,8 @@ class FusedCall {
 
   /// Whether such kernels exist at all, and there is something to fuse.
   static bool isCandidate(const ConvCall& c) {
-    if (c.x.dim() != 4 || c.groups != 1 || c.format != at::MemoryFormat::ChannelsLast || c.x.numel() == 0) return false;
-    if (dtypeOf(c.op, c.x) == Dtype::kFloat || c.x.size(1) % 8 != 0 || c.weight.size(0) % 8 != 0) return false;
-    if (c.activation == ConvActivation::kNone && !given(c.bias) && !given(c.residual)) return false;
-    if (given(c.residual) && c.residual->sizes() != at::IntArrayRef(c.resultSizes())) return false;
+    if (!c.isOfHalfImages() || c.x.size(1) % 8 != 0 || c.weight.size(0) % 8 != 0 || !c.hasEpilogue()) return false;
+    if (given(c.residual) && !c.hasWholeResidual()) return false;
     return at::globalContext().userEnabledCuDNN() && at::cuda::getCurrentDeviceProperties()->major >= 8;
   }
 
