@@ -90,6 +90,7 @@ json toJson(const ApplyReport& r) {
               {"steps", listJson(r.steps)},
               {"unchanged", r.unchanged},
               {"verification", r.verification ? graft::toJson(*r.verification) : notVerified()}};
+  if (!r.settled.empty()) out["notes"] = r.settled;
   if (!r.missing.empty()) out["missingOperators"] = listJson(r.missing);
   if (r.bisection)
     out["bisection"] = {{"why", r.bisection->why},

@@ -179,6 +179,8 @@ Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, Needs
   if (auto made = inputsFor(out.model.graph, on)) {
     report.randomInputs = std::move(made->random);
     out.inputs = std::move(made->tensors);
+    if (auto note = keepWithinRange(out.model, which, *out.inputs, semantics, job))
+      report.settled.push_back(std::move(*note));
   } else if (needs == Needs::Inputs || on.isGiven()) {
     return made.error();
   } else {
@@ -192,7 +194,7 @@ Status recordTypes(Prepared& prepared, ApplyReport& report, const Semantics& sem
   const std::vector<std::string>& notes = prepared.model.notes;
   const size_t noted = notes.size();
   if (Status s = recordTypes(prepared.model, *prepared.inputs, semantics.operators()); !s) return s;
-  report.settled.assign(notes.begin() + static_cast<std::ptrdiff_t>(noted), notes.end());
+  report.settled.insert(report.settled.end(), notes.begin() + static_cast<std::ptrdiff_t>(noted), notes.end());
   return done();
 }
 

@@ -1,5 +1,8 @@
 #include "app/workbench/open.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "core/formats/export.h"
 #include "core/ir/verify.h"
 #include "core/torch/graph_in_dtype.h"
@@ -25,6 +28,24 @@ Result<Inputs> inputsFor(const Graph& graph, const InputRequest& request) {
   if (!converted) return converted.error();
   out.tensors = std::move(*converted);
   return out;
+}
+
+std::optional<std::string> keepWithinRange(Model& model, const OpenRequest& request, const TensorSet& inputs,
+                                           const Semantics& semantics, const Job& job) {
+  if (!request.dtype || dtypeSize(*request.dtype) != 2 || givesFiniteOutputs(model.graph, inputs, job))
+    return std::nullopt;
+  auto original = open({request.path, request.method}, semantics, job);
+  if (!original) return std::nullopt;
+  auto found = inDTypeWithinRange(original->graph, *request.dtype, inputs, job);
+  if (!found) return std::nullopt;
+  model.graph = std::move(found->graph);
+  constexpr size_t mostNames = 5;
+  std::vector<std::string>& names = found->nodes;
+  const size_t count = names.size();
+  if (count > mostNames) names.resize(mostNames);
+  return fmt::format("{} node{} stay{} in float32, because {} overflows on these inputs: {}{}", count,
+                     count == 1 ? "" : "s", count == 1 ? "s" : "", dtypeName(*request.dtype), fmt::join(names, ", "),
+                     count > mostNames ? ", …" : "");
 }
 
 Status recordTypes(Model& model, const TensorSet& inputs, const OperatorSet& operators, DeclaredSizes sizes) {

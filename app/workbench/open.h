@@ -41,6 +41,12 @@ struct Inputs {
 };
 Result<Inputs> inputsFor(const Graph&, const InputRequest&);
 
+/// For a model that open() brought to a 16-bit dtype and that gives NaN or infinities in it on the inputs: what its
+/// range cannot hold stays in float32 after all, and the note returned says which nodes. Nothing where the outputs are
+/// finite, or where that does not help.
+std::optional<std::string> keepWithinRange(Model&, const OpenRequest&, const TensorSet& inputs, const Semantics&,
+                                           const Job& = {});
+
 /// What becomes of sizes that the file declares to differ from call to call.
 enum class DeclaredSizes { Stay, FixedByInputs };
 /// Runs the model once on the inputs and writes the types seen into its graph: formats that carry no types leave

@@ -10,7 +10,8 @@ from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatch
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, channels_last, kernels
 from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout, split_bias
-from transformer import AttentionOfFewKeyHeads, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
+from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
+from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
 
 # Products with weights that no linear layer holds: they are packed, too.
@@ -74,6 +75,8 @@ class Generated(Recipe):
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
         AttentionOfFewKeyHeads,
+        AttentionWithoutHeads,
+        AttentionInBlocks,
         ConvAddReluLast,
         ConvAddLast,
         ConvReluLast,

@@ -235,6 +235,37 @@ class AttentionOfFewKeyHeads(Rule):
             not grouped or mask is not None)
 
 
+class AttentionWithoutHeads(Rule):
+    """The same of [batch, length, size]: PyTorch's fused kernels take four dimensions, and it computes the scores of
+    others in memory."""
+
+    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=False)
+
+    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
+
+    def where(q, k, v):
+        return q.dim() == 3 and k.dim() == 3 and v.dim() == 3 and q.shape[0] == k.shape[0] and k.shape[0] == v.shape[0]
+
+
+class AttentionInBlocks(Rule):
+    """The same of [batch, heads, blocks, length, size] or [batch, blocks, heads, length, size], as in windows and videos."""
+
+    def pattern(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        return F.scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale, enable_gqa=False)
+
+    def replacement(q, k, v, mask: Tensor | None, causal: bool, scale: float | None):
+        flat = kernels.attention(q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1), mask, scale=scale, causal=causal)
+        return flat.unflatten(0, (q.shape[0], q.shape[1]))
+
+    def where(q, k, v, mask):
+        return q.dim() == 5 and k.dim() == 5 and v.dim() == 5 and (
+            q.shape[0] == k.shape[0] and k.shape[0] == v.shape[0] and q.shape[1] == k.shape[1]) and (
+            k.shape[1] == v.shape[1] and q.shape[2] == k.shape[2] and k.shape[2] == v.shape[2]) and (
+            mask is None or mask.dim() <= 3)
+
+
 class Attention(Rule):
     """Scaled dot-product attention with an additive mask becomes one kernel."""
 
@@ -773,6 +804,8 @@ class Encoder(Recipe):
         QkvProjectionScaledWithBias,
         QkvProjectionKeyWithoutBias,
         ScaledDotProductAttention,
+        AttentionWithoutHeads,
+        AttentionInBlocks,
         PositionAttention,
         Attention,
         AttentionWithoutMask,

@@ -11,11 +11,78 @@
 namespace graft {
 namespace {
 
+/// PyTorch has no kernels of half precision for these, or (Fourier transforms) for some sizes on a GPU alone.
+bool lacksHalfPrecision(std::string_view op) {
+  static const std::set<std::string_view> names{"_cdist_forward",
+                                                "_fft_c2c",
+                                                "_fft_c2r",
+                                                "_fft_r2c",
+                                                "_linalg_det",
+                                                "_linalg_eigh",
+                                                "_linalg_slogdet",
+                                                "_linalg_solve_ex",
+                                                "_linalg_svd",
+                                                "cdist",
+                                                "cholesky",
+                                                "cholesky_solve",
+                                                "det",
+                                                "fft_fft",
+                                                "fft_fft2",
+                                                "fft_fftn",
+                                                "fft_hfft",
+                                                "fft_ifft",
+                                                "fft_ifft2",
+                                                "fft_ifftn",
+                                                "fft_ihfft",
+                                                "fft_irfft",
+                                                "fft_irfft2",
+                                                "fft_irfftn",
+                                                "fft_rfft",
+                                                "fft_rfft2",
+                                                "fft_rfftn",
+                                                "inverse",
+                                                "istft",
+                                                "linalg_cholesky",
+                                                "linalg_cholesky_ex",
+                                                "linalg_det",
+                                                "linalg_eig",
+                                                "linalg_eigh",
+                                                "linalg_eigvals",
+                                                "linalg_eigvalsh",
+                                                "linalg_inv",
+                                                "linalg_inv_ex",
+                                                "linalg_lstsq",
+                                                "linalg_lu",
+                                                "linalg_lu_factor",
+                                                "linalg_lu_solve",
+                                                "linalg_matrix_exp",
+                                                "linalg_matrix_rank",
+                                                "linalg_pinv",
+                                                "linalg_qr",
+                                                "linalg_slogdet",
+                                                "linalg_solve",
+                                                "linalg_solve_ex",
+                                                "linalg_solve_triangular",
+                                                "linalg_svd",
+                                                "linalg_svdvals",
+                                                "logdet",
+                                                "matrix_exp",
+                                                "pinverse",
+                                                "qr",
+                                                "slogdet",
+                                                "stft",
+                                                "svd",
+                                                "triangular_solve"};
+  return names.contains(op);
+}
+
 class Keeper {
  public:
-  Keeper(const Graph& g, const DTypeChange& change) : change_(change) {
+  Keeper(const Graph& g, const DTypeChange& change, const std::vector<NodeId>& named) : change_(change) {
     parts_.graph = g;
     parts_.originalNodes = g.nodeBound();
+    named_.resize(g.nodeBound());
+    for (NodeId n : named) named_[n.index] = 1;
   }
 
   Float32Parts run() {
@@ -250,7 +317,7 @@ class Keeper {
     const bool isQuotient = quotients_[n.id.index];
     if (n.op->writes() && !isQuotient) {
       keeps = !n.args.empty() && n.args[0].isValue() && float32_[n.args[0].valueId().index];
-    } else if (isQuotient || !inModel) {
+    } else if (isQuotient || !inModel || named_[n.id.index] || lacksHalfPrecision(n.op->baseName())) {
       keeps = true;
     } else if (inFloat32) {
       keeps = (allSquared && n.op->facts->family == OperatorFamily::Arithmetic) || biasesScores(n);
@@ -327,15 +394,16 @@ class Keeper {
   std::vector<std::optional<DType>> dtypes_;                 ///< by ValueId, where the type says none
   std::vector<char> float32_, squared_, flexible_, graded_;  ///< by ValueId
   std::vector<char> quotients_;                              ///< by NodeId: of products, or what leads there
+  std::vector<char> named_;                                  ///< by NodeId
   std::unordered_map<uint32_t, ValueId> up_, down_;
   NodeId fallback_;
 };
 
 }  // namespace
 
-std::optional<Float32Parts> keepFloat32(const Graph& g, const DTypeChange& change) {
+std::optional<Float32Parts> keepFloat32(const Graph& g, const DTypeChange& change, const std::vector<NodeId>& named) {
   if (!change.to || dtypeSize(*change.to) != 2 || change.from != DType::Float32) return std::nullopt;
-  return Keeper(g, change).run();
+  return Keeper(g, change, named).run();
 }
 
 }  // namespace graft

@@ -10,6 +10,8 @@
 //   (q @ k.sum(0))`), with the products of activations that these are made of. Both grow with what is summed up, and
 //   overflow in float16, where the quotient does not.
 // - An attention's scores, from where distances are added to them (ALiBi) to the softmax: as PyTorch promotes them.
+// - Operators of which PyTorch has no kernels in half precision: Fourier transforms, decompositions of matrices, cdist.
+// - The nodes that the caller names (inDTypeWithinRange finds out which overflow).
 //
 // Casts stand where these parts meet the rest, so each operator gets operands of one dtype.
 //
@@ -38,7 +40,8 @@ struct Float32Parts {
   bool keepsWeight(ValueId v) const { return v.index < weights.size() && weights[v.index]; }
 };
 
-/// Nothing where the model is not in float32, or the change is not to half precision.
-std::optional<Float32Parts> keepFloat32(const Graph&, const DTypeChange&);
+/// `named` stay in float32 besides, but for those that write to memory or hold blocks. Nothing where the model is not
+/// in float32, or the change is not to half precision.
+std::optional<Float32Parts> keepFloat32(const Graph&, const DTypeChange&, const std::vector<NodeId>& named = {});
 
 }  // namespace graft

@@ -69,9 +69,9 @@ void retype(Graph& g, const DTypeChange& change, const Float32Parts* parts) {
 
 }  // namespace
 
-Result<GraphInDType> inDType(const Graph& original, DType to) {
+Result<GraphInDType> inDType(const Graph& original, DType to, const std::vector<NodeId>& inFloat32) {
   const DTypeChange change = changeTo(original, to);
-  std::optional<Float32Parts> parts = keepFloat32(original, change);
+  std::optional<Float32Parts> parts = keepFloat32(original, change, inFloat32);
   GraphInDType out{parts ? std::move(parts->graph) : original, false};
   Graph& g = out.graph;
   if (Status s = castWeights(g, change, parts ? &*parts : nullptr); !s) return s.error();

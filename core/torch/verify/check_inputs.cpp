@@ -249,9 +249,11 @@ std::vector<InputSet> furtherInputs(const TensorSet& given) {
 
 std::vector<InputSet> furtherPartInputs(const TensorSet& given) {
   std::vector<InputSet> out;
-  out.push_back({"random values", [&given] { return random(given, 0, 1); }});
+  out.push_back({.what = "random values", .make = [&given] { return random(given, 0, 1); }, .mayBeSensitive = true});
   if (anyTensor(given, isFloating)) {
-    out.push_back({"random values ten times as large", [&given] { return random(given, 1, 10); }});
+    out.push_back({.what = "random values ten times as large",
+                   .make = [&given] { return random(given, 1, 10); },
+                   .mayBeSensitive = true});
     out.push_back({"zeros of both signs", floatsBy(given, [](const at::Tensor& t) {
                      if (t.numel() < few) return t.clone();
                      at::Tensor z = t.clone(at::MemoryFormat::Contiguous).zero_();

@@ -131,11 +131,30 @@ class Doubles {
   at::Tensor flat_, buffer_;
 };
 
-/// Adds elements of which some are not finite, one after the other.
+/// What would follow the dtype's largest number if there were one more: it rounds to infinity. Infinity where a double
+/// does not hold it.
+double beyondRange(at::ScalarType t) {
+  switch (t) {
+    case at::ScalarType::Half:
+      return 65536;
+    case at::ScalarType::BFloat16:
+    case at::ScalarType::Float:
+      return 0x1p128;
+    default:
+      return std::numeric_limits<double>::infinity();
+  }
+}
+
+/// Adds elements of which some are not finite, one after the other. Where a number near the end of the range is
+/// expected, an infinity of its sign is as far off as `beyond`: a rounding made it.
 void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int64_t from, int64_t n,
-             const Tolerance& tol, bool forgive) {
+             const Tolerance& tol, bool forgive, double beyond) {
   for (int64_t i = 0; i < n; ++i) {
-    const double x = pe[i], y = pa[i];
+    const double x = pe[i];
+    double y = pa[i];
+    constexpr double near = 0.99;
+    if (std::isinf(y) && std::isfinite(x) && std::abs(x) > near * beyond && std::signbit(x) == std::signbit(y))
+      y = std::copysign(beyond, y);
     if (!std::isfinite(x) || !std::isfinite(y)) {
       // The original itself is not what fp64 computes: it overflowed, or its operator makes NaN of an infinity.
       if (forgive && pr && !sameKind(x, pr[i])) continue;
@@ -275,6 +294,7 @@ Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tens
   forEachChunk(expected.numel(), [&](int64_t chunk, int64_t begin, int64_t count) {
     Sums& s = parts[static_cast<size_t>(chunk)];
     Doubles e(flatE), a(flatA);
+    const double beyond = beyondRange(actual.scalar_type());
     std::optional<Doubles> r;
     if (flatR.defined()) r.emplace(flatR);
     for (int64_t from = begin; from < begin + count; from += Doubles::most) {
@@ -283,7 +303,8 @@ Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tens
       const bool added = judge == Judge::Model ? addFinite<Judge::Model>(s, pe, pa, pr, from, whole, tol)
                                                : addFinite<Judge::Elements>(s, pe, pa, pr, from, whole, tol);
       const int64_t rest = added ? whole : 0;
-      addEach(s, pe + rest, pa + rest, pr ? pr + rest : nullptr, from + rest, n - rest, tol, judge == Judge::Elements);
+      addEach(s, pe + rest, pa + rest, pr ? pr + rest : nullptr, from + rest, n - rest, tol, judge == Judge::Elements,
+              beyond);
     }
   });
   Sums s;

@@ -1,87 +1,80 @@
-// findOverflow: where the values of a model leave the range of their dtype.
+// Where the values of a model leave the range of their dtype.
 #include "core/torch/verify/overflow.h"
 
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/isfinite.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <fmt/format.h>
 
-#include <unordered_map>
-#include <unordered_set>
-#include <vector>
+#include <algorithm>
 
 #include "core/torch/values/values.h"
 
 namespace graft {
-namespace {
 
-/// How many elements of each value are NaN or infinite, and the values in the order in which they are computed. Of a
-/// value in a loop all rounds together.
-struct NonFinite {
-  std::unordered_map<ValueId, size_t> elements;
-  std::vector<ValueId> order;
+Ranges::Range Ranges::of(ValueId v) const {
+  const auto at = ranges_.find(v);
+  return at == ranges_.end() ? Range() : at->second;
+}
 
-  size_t of(ValueId v) const {
-    const auto at = elements.find(v);
-    return at == elements.end() ? 0 : at->second;
-  }
-};
-
-Result<NonFinite> countNonFinite(const Program& program, const TensorSet& inputs) {
-  NonFinite out;
+Result<Ranges> Ranges::observe(const Program& program, const TensorSet& inputs) {
+  Ranges out;
   at::manual_seed(verificationSeed);
   auto run = program.observe(copyOf(inputs), [&](ValueId id, const TensorSet& value) {
-    size_t n = 0;
+    const auto [at, isNew] = out.ranges_.try_emplace(id);
+    if (isNew) out.order_.push_back(id);
     for (const c10::IValue& v : valuesOf(value)) {
       if (!v.isTensor() || !v.toTensor().defined()) continue;
       const at::Tensor& t = v.toTensor();
-      if (t.is_meta() || t.layout() != at::kStrided || !(t.is_floating_point() || t.is_complex())) continue;
-      n += static_cast<size_t>(t.numel() - at::isfinite(t).sum().item<int64_t>());
+      if (t.is_meta() || t.layout() != at::kStrided || !t.is_floating_point() || t.numel() == 0) continue;
+      const at::Tensor finite = at::isfinite(t);
+      at->second.nonFinite += static_cast<size_t>(t.numel() - finite.sum().item<int64_t>());
+      const double largest = at::where(finite, t.abs(), at::zeros({}, t.options())).max().item<double>();
+      at->second.largest = std::max(at->second.largest, largest);
     }
-    const auto [at, isNew] = out.elements.try_emplace(id, 0);
-    at->second += n;
-    if (isNew) out.order.push_back(id);
   });
   if (!run) return run.error();
   return out;
 }
 
-}  // namespace
+OverflowedValues overflowedValues(const Graph& g, const Ranges& narrow, const Ranges& wide) {
+  const auto overflows = [&](ValueId v) { return narrow.nonFinite(v) > wide.nonFinite(v); };
+  OverflowedValues out;
+  std::vector<ValueId> open;
+  const auto visit = [&](ValueId v) {
+    if (!overflows(v)) return false;
+    if (out.all.insert(v).second) open.push_back(v);
+    return true;
+  };
+  for (const Argument& a : g.returns()) a.forEachValue(visit);
+  while (!open.empty()) {
+    const ValueId v = open.back();
+    open.pop_back();
+    const NodeId producer = g.value(v).producer;
+    if (!producer) continue;
+    bool isFirst = true;
+    const auto look = [&](ValueId from) { isFirst &= !visit(from); };
+    const Node& n = g.node(producer);
+    for (const Argument& a : n.args) a.forEachValue(look);
+    for (const auto& [name, a] : n.kwargs) a.forEachValue(look);
+    if (isFirst) out.begins.insert(v);
+  }
+  return out;
+}
 
 std::optional<Overflow> findOverflow(const Graph& original, VerificationPrograms& programs, const TensorSet& inputs) {
   try {
-    const auto narrow = countNonFinite(programs.original, inputs);
+    const auto narrow = Ranges::observe(programs.original, inputs);
     if (!narrow) return std::nullopt;
-    const auto wide = programs.reference.run(inputs, countNonFinite);
+    const auto wide = programs.reference.run(inputs, Ranges::observe);
     if (!wide) return std::nullopt;
-    const auto overflows = [&](ValueId v) { return narrow->of(v) > wide->of(v); };
-    // What the outputs follow from, backwards along values that overflow: a mask that does so on the way to a softmax
-    // harms nothing.
-    std::vector<ValueId> open;
-    for (const Argument& a : original.returns())
-      a.forEachValue([&](ValueId v) {
-        if (overflows(v)) open.push_back(v);
-      });
-    std::unordered_set<ValueId> begins, seen(open.begin(), open.end());
-    while (!open.empty()) {
-      const ValueId v = open.back();
-      open.pop_back();
-      const NodeId producer = original.value(v).producer;
-      if (!producer) continue;
-      bool isFirst = true;
-      const auto visit = [&](ValueId from) {
-        if (!overflows(from)) return;
-        isFirst = false;
-        if (seen.insert(from).second) open.push_back(from);
-      };
-      const Node& n = original.node(producer);
-      for (const Argument& a : n.args) a.forEachValue(visit);
-      for (const auto& [name, a] : n.kwargs) a.forEachValue(visit);
-      if (isFirst) begins.insert(v);
-    }
-    for (const ValueId v : narrow->order) {
-      if (!begins.contains(v)) continue;
+    const OverflowedValues overflowed = overflowedValues(original, *narrow, *wide);
+    for (const ValueId v : narrow->order()) {
+      if (!overflowed.begins.contains(v)) continue;
       const Node& n = original.node(original.value(v).producer);
-      return Overflow{n.name, n.op->name, std::string(original.scopeOf(n.id)), narrow->of(v) - wide->of(v)};
+      return Overflow{n.name, n.op->name, std::string(original.scopeOf(n.id)),
+                      narrow->nonFinite(v) - wide->nonFinite(v)};
     }
   } catch (const std::exception&) {  // nobody asked for this run
   }

@@ -532,8 +532,9 @@ void lowerDiff(Call& c) {
   }));
 }
 
-/// A convolution of as many groups as channels: each channel has windows and weights of its own. Others multiply
-/// matrices, and are left to libraries. `isOwn`: graft::conv_bias_add_relu.
+/// A convolution of as many groups as channels: each channel has windows of its own, and one filter or several
+/// (PyTorch's "depthwise with a multiplier"). Others multiply matrices, and are left to libraries. `isOwn`:
+/// graft::conv_bias_add_relu.
 void lowerDepthwise(Call& c, bool isOwn) {
   Lowering& l = c.l;
   const std::string_view input = isOwn ? "x" : "input";
@@ -541,9 +542,11 @@ void lowerDepthwise(Call& c, bool isOwn) {
   const size_t rank = c.rank(weight);
   if (rank < 3 || c.rank(x) != rank) c.refuse(input, "has another number of dimensions");
   const auto channels = l.findNumber(c.sizes(x)[1]);
-  if (!channels || c.integer("groups") != *channels || l.findNumber(c.sizes(weight)[0]) != channels ||
-      !l.isOne(c.sizes(weight)[1]))
+  const auto filters = l.findNumber(c.sizes(weight)[0]);
+  if (!channels || !filters || *channels < 1 || c.integer("groups") != *channels || *filters % *channels != 0 ||
+      *filters == 0 || !l.isOne(c.sizes(weight)[1]))
     c.refuse("groups", "are not as many as channels");
+  const int64_t each = *filters / *channels;
   const DType d = c.floatingType();
   if (c.type(x) != d || c.type(weight) != d) c.refuse("weight", "has another dtype");
   if (isOwn && c.has("residual")) c.refuse("residual", "is added by the operator's own kernels");
@@ -556,20 +559,21 @@ void lowerDepthwise(Call& c, bool isOwn) {
   c.traits.repeatsReads = true;
   l.repeat(x);
   l.repeat(weight);
-  TensorId y = c.combined(ReduceKind::Sum, d, c.resultOfRank(rank), c.constants(w.kernel),
-                          [&l, x, weight, w](const Index& i, const Index& offsets) {
-                            Index tap{i[1], l.integer(0)};
-                            tap.insert(tap.end(), offsets.begin(), offsets.end());
-                            return guarded(
-                                l, x, i, windowPlaces(l, w, i, offsets), l.pool().number(computeType(l[x].dtype), 0.0),
-                                [&](ExprId element) { return (l.scalar(element) * l.scalarAt(weight, tap)).id; });
-                          });
+  TensorId y = c.combined(
+      ReduceKind::Sum, d, c.resultOfRank(rank), c.constants(w.kernel),
+      [&l, x, weight, w, each](const Index& i, const Index& offsets) {
+        Index tap{i[1], l.integer(0)}, from = i;
+        tap.insert(tap.end(), offsets.begin(), offsets.end());
+        if (each > 1) from[1] = l.simplifier.floorDivide(i[1], l.integer(each));
+        return guarded(l, x, from, windowPlaces(l, w, i, offsets), l.pool().number(computeType(l[x].dtype), 0.0),
+                       [&](ExprId element) { return (l.scalar(element) * l.scalarAt(weight, tap)).id; });
+      });
   const auto pointwise = [&](std::span<const TensorId> operands, auto f) {
     return c.pointwise(operands, Sizes(c.sizes(y)), d, d, 1, f);
   };
   if (c.has("bias")) {
     Sizes laid(rank - 1, l.integer(1));
-    laid[0] = c.sizes(x)[1];
+    laid[0] = c.sizes(weight)[0];
     y = pointwise(std::array{y, c.reshaped(c.tensor("bias"), laid)},
                   [](std::span<const Scalar> v) { return v[0] + v[1]; });
   }

@@ -81,6 +81,63 @@ const std::string rotary =
 
 }  // namespace
 
+TEST_CASE("operators without kernels in half precision run in float32, with all complex numbers") {
+  const Graph g = typed(
+      " input %x : f32[2,6]\n input %w : f32[2]\n %a = aten.sin.default(%x)\n"
+      " %f = aten.fft_rfft.default(%a)\n %s = aten.mul.Tensor(%f, %f)\n %b = aten.fft_irfft.default(%s, 6)\n"
+      " %d = aten.cdist.default(%b, %a)\n %c = aten.mul.Tensor(%d, %w)\n return %c");
+  CHECK(kept(g, DType::Float16) == Names{"f", "s", "b", "d"});
+  CHECK(off(g, made(g, {"f32[2,6]:ones", "f32[2]:ones"}), DType::Float16) < 0.1);
+}
+
+TEST_CASE("nodes that a caller names stay in float32, and the others get casts") {
+  const Graph g = typed(
+      " input %x : f32[2,8]\n input %w : f32[8]\n %a = aten.mul.Tensor(%x, %w)\n %b = aten.exp.default(%a)\n"
+      " %c = aten.mul.Tensor(%b, %w)\n return %c");
+  const auto parts = keepFloat32(g, {DType::Float32, DType::Float16}, {g.findNode("b")});
+  REQUIRE(parts);
+  for (const char* name : {"a", "c"}) CHECK_FALSE(parts->keeps(g.findNode(name)));
+  CHECK(parts->keeps(g.findNode("b")));
+  CHECK(off(g, made(g, {}), DType::Float16) < 0.05);
+}
+
+TEST_CASE("what half precision cannot hold stays in float32 where outputs would be NaN") {
+  const auto inRange = [](const Graph& g, const TensorSet& inputs) {
+    const auto narrow = inDType(g, DType::Float16);
+    REQUIRE_RESULT(narrow);
+    const auto there = convert(inputs, "cpu", DType::Float16);
+    REQUIRE_RESULT(there);
+    CHECK_FALSE(givesFiniteOutputs(narrow->graph, *there));
+    auto found = inDTypeWithinRange(g, DType::Float16, *there);
+    if (found) {
+      CHECK(givesFiniteOutputs(found->graph, *there));
+      const auto wide = convert(runIn(found->graph, *there, std::nullopt), "cpu", DType::Float32);
+      REQUIRE_RESULT(wide);
+      const auto d = compareTensors(runIn(g, inputs, std::nullopt), *wide);
+      CHECK(d[0].maxAbs < 0.01);
+    }
+    return found;
+  };
+  // A million divided by a million.
+  const Graph large = typed(
+      " input %x : f32[2,8]\n %a = aten.mul.Scalar(%x, 1000)\n %b = aten.mul.Scalar(%a, 1000)\n"
+      " %m = aten.mean.dim(%b, [-1], True)\n %o = aten.div.Tensor(%b, %m)\n %p = aten.mul.Scalar(%o, 2)\n return %p");
+  auto found = inRange(large, made(large, {"f32[2,8]:ones"}));
+  REQUIRE(found);
+  CHECK(found->nodes == std::vector<std::string>{"b", "m", "o"});
+  // Operands that were rounded to zero before they are divided.
+  const Graph small = typed(
+      " input %x : f32[2,8]\n %a = aten.mul.Scalar(%x, 1e-5)\n %b = aten.mul.Tensor(%a, %a)\n"
+      " %c = aten.abs.default(%b)\n %o = aten.div.Tensor(%c, %b)\n return %o");
+  found = inRange(small, made(small, {"f32[2,8]:ones"}));
+  REQUIRE(found);
+  CHECK(found->nodes == std::vector<std::string>{"b", "c", "o"});
+  // The output itself is too large.
+  const Graph hopeless = typed(" input %x : f32[2,8]\n %o = aten.mul.Scalar(%x, 1000000)\n return %o");
+  CHECK_FALSE(inRange(hopeless, made(hopeless, {"f32[2,8]:ones"})));
+  CHECK(givesFiniteOutputs(hopeless, made(hopeless, {"f32[2,8]:ones"})));
+}
+
 TEST_CASE("what comes from whole numbers alone stays in float32 until it meets the model") {
   const Graph g = typed(rotary);
   CHECK(kept(g) == Names{"p", "u", "a", "c"});
