@@ -1,9 +1,11 @@
 // The engine's methods about rules: read, match, explain, apply.
 #include <algorithm>
+#include <set>
 
 #include "app/engine/methods.h"
 #include "app/json/list_json.h"
 #include "app/json/rewrites_json.h"
+#include "app/json/rules_json.h"
 #include "app/workbench/apply.h"
 #include "app/workbench/match.h"
 #include "matcher/lang/names.h"
@@ -23,6 +25,13 @@ std::vector<size_t> matchNumbers(const json& only) {
   return only.get<std::vector<size_t>>();
 }
 
+std::set<std::string> fingerprints(const json& held) {
+  const auto isText = [](const json& f) { return f.is_string(); };
+  if (!held.is_array() || !std::all_of(held.begin(), held.end(), isText))
+    throw RpcError{-32602, "the parameter held must be a list of fingerprints"};
+  return held.get<std::set<std::string>>();
+}
+
 }  // namespace
 
 const Result<RuleFile>& Session::Methods::parsed() const {
@@ -39,9 +48,11 @@ const Rule& Session::Methods::rule(const RuleFile& file) const {
   return *take(workbench::ruleNamed(file, text("rule")));
 }
 
+/// "held": the fingerprints of an earlier answer whose patterns the client still has; they are left out.
 json Session::Methods::check() const {
+  const std::set<std::string> held = fingerprints(params.value("held", json::array()));
   const Result<RuleFile>& file = parsed();
-  if (file) return toJson(*file);
+  if (file) return rulesJson(*file, held);
   return toJson(workbench::mistakeIn(params.value("file", std::string(defaultFile)), text("text"), file.error()));
 }
 

@@ -2,7 +2,6 @@
 
 #include "app/json/list_json.h"
 #include "core/json/finite.h"
-#include "core/json/graph_json.h"
 
 namespace graft {
 
@@ -13,26 +12,6 @@ namespace {
 json pairs(const std::vector<std::pair<std::string, std::string>>& list) {
   json out = json::array();
   for (const auto& [a, b] : list) out.push_back({a, b});
-  return out;
-}
-
-json ruleJson(const Rule& rule, bool isImported) {
-  static constexpr const char* kinds[] = {"value", "tensor", "weight",    "float",   "int",
-                                          "bool",  "str",    "list[int]", "constant"};
-  json parameters = json::array(), lines = json::object();
-  for (const PatternParameter& p : rule.parameters)
-    parameters.push_back({{"name", p.name}, {"kind", kinds[static_cast<size_t>(p.kind)]}});
-  for (NodeId n : isImported ? std::vector<NodeId>() : rule.pattern.order())
-    if (const SourceLocation* s = rule.pattern.sourceOf(rule.pattern.node(n)); s && s->file == rule.file)
-      lines[rule.pattern.node(n).name] = {{"line", s->line}, {"column", s->column}, {"endColumn", s->endColumn}};
-  json out = {{"name", rule.name},
-              {"description", rule.description},
-              {"line", isImported ? 0 : rule.line},
-              {"parameters", std::move(parameters)},
-              {"pattern", toJson(rule.pattern)},
-              {"patternLines", std::move(lines)},
-              {"finds", !rule.replacement.has_value()}};
-  if (isImported) out["importedFrom"] = rule.file;
   return out;
 }
 
@@ -91,17 +70,6 @@ json toJson(const StepRun& s) {
               {"records", listJson(s.records)}};
   if (s.verification.verdict != RewriteVerification::Verdict::Unchecked) out["verification"] = toJson(s.verification);
   return out;
-}
-
-json toJson(const RuleFile& file) {
-  json rules = json::array(), recipes = json::array();
-  for (const Rule& r : file.rules) rules.push_back(ruleJson(r, r.file != file.path));
-  for (const Recipe& r : file.recipes) {
-    json steps = json::array();
-    for (const Step& step : r.steps) steps.push_back(step.name);
-    recipes.push_back({{"name", r.name}, {"description", r.description}, {"steps", std::move(steps)}});
-  }
-  return {{"ok", true}, {"rules", std::move(rules)}, {"recipes", std::move(recipes)}};
 }
 
 namespace workbench {

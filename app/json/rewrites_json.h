@@ -20,9 +20,6 @@ nlohmann::json toJson(const RewriteVerification&);
 nlohmann::json toJson(const Record&);
 nlohmann::json toJson(const RolledBack&);
 nlohmann::json toJson(const StepRun&);
-/// The rules and recipes of a file as an editor shows them. Places are those in the text that is edited: imported rules
-/// have none.
-nlohmann::json toJson(const RuleFile&);
 
 namespace workbench {
 

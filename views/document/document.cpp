@@ -32,8 +32,9 @@ Document::Document(EngineClient& engine, QObject* parent)
   connect(&engine_, &EngineClient::up, this, &Document::enginePlay);
   connect(&engine_, &EngineClient::down, this, [this] {
     if (replaying_) ++lostReplays_;
-    if (checking_) ++diedOfRules_;
-    replaying_ = checking_ = false;
+    if (checking_ > 0) ++diedOfRules_;
+    replaying_ = false;
+    checking_ = 0;
     document_ = otherDocument_ = 0;
     history_.forgetEngine();
     checkedRevision_ = -1;

@@ -10,11 +10,13 @@
 #include <QStringList>
 #include <QTimer>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "views/document/document_info.h"
 #include "views/document/engine_client.h"
 #include "views/document/history_cache.h"
+#include "views/document/rule_patterns.h"
 
 namespace graft {
 
@@ -173,6 +175,11 @@ class Document : public QObject {
 
  private:
   friend class Compilation;  // the part of it that asks about kernels
+  /// A text that the engine reads, and its matches where they are there before the rules.
+  struct RuleCheck {
+    bool isAnswered = false;
+    std::optional<EngineReply> matches;
+  };
   void sendOpen();
   void refuseOpening(const QString& why);
   void begin(const QJsonObject& opened, GraphRef graph);
@@ -181,6 +188,8 @@ class Document : public QObject {
   void finishReplay();
   void checkRules();
   void matchRules(int revision);
+  void askMatches(int revision, const std::shared_ptr<RuleCheck>& check);
+  void takeMatches(const EngineReply&);
   void addStep(const QString& method, const QString& label, const QJsonObject& request, const QJsonObject& result,
                GraphRef graph);
   void requestApply(const QString& label, QJsonObject request);
@@ -200,7 +209,7 @@ class Document : public QObject {
   void syncEngine();
   void moveTo(int step);
   void showInside(HistoryPosition to);
-  void readRules(const QJsonObject& result);
+  void readRules(const QJsonObject& result, const HeldPatterns& held);
 
   EngineClient& engine_;
   Compilation* compilation_;
@@ -222,7 +231,8 @@ class Document : public QObject {
   HistoryPosition restoreAt_{-1, -1};  ///< where that window stood; step -1: nothing is being restored
   int lostReplays_ = 0;                ///< engines in a row that died while they were given the document
   int diedOfRules_ = 0;                ///< engines in a row that died while they read or matched the rules
-  bool replaying_ = false, checking_ = false;
+  bool replaying_ = false;
+  int checking_ = 0;  ///< requests under way that read or match the rules
   QTimer typing_;
   QString text_, file_;
   int textRevision_ = 0, checkedRevision_ = -1;

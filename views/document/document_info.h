@@ -44,7 +44,7 @@ struct RuleInfo {
   int line = 0;
   bool finds = false;  ///< has no replacement
   GraphRef pattern;
-  size_t patternHash = 0;           ///< of the JSON that `pattern` was read from
+  QString fingerprint;              ///< the engine's, of the pattern and its places in the text
   QHash<QString, TextRange> lines;  ///< pattern node → where it is written
   QStringList patternOrder;         ///< pattern nodes in order: their number is their colour
   std::vector<MatchInfo> matches;

@@ -1,4 +1,5 @@
 // The document's rules: checked and matched as one types.
+#include <QJsonArray>
 #include <QSet>
 
 #include "views/document/document.h"
@@ -63,12 +64,20 @@ void Document::checkRules() {
     Q_EMIT rulesChanged();
     return;
   }
-  checking_ = true;
   const int revision = textRevision_;
-  engine_.call(QStringLiteral("rules/check"), {{QStringLiteral("text"), text_}, {QStringLiteral("file"), file_}},
-               [this, revision](const EngineReply& reply) {
-                 if (reply.errorCode != EngineReply::lostCode) checking_ = false;
+  const HeldPatterns held = heldPatterns(rules_);
+  const auto check = std::make_shared<RuleCheck>();
+  const int asked = document_;
+  const HistoryPosition askedAt = history_.at();
+  ++checking_;
+  engine_.call(QStringLiteral("rules/check"),
+               {{QStringLiteral("text"), text_},
+                {QStringLiteral("file"), file_},
+                {QStringLiteral("held"), QJsonArray::fromStringList(held.keys())}},
+               [=, this](const EngineReply& reply) {
+                 if (reply.errorCode != EngineReply::lostCode) --checking_;
                  if (revision != textRevision_) return;
+                 check->isAnswered = true;
                  if (!reply.ok()) {
                    if (reply.errorCode != EngineReply::lostCode) {
                      error_ = {reply.error, 0, 0, 0};
@@ -76,18 +85,20 @@ void Document::checkRules() {
                    }
                    return;
                  }
-                 readRules(reply.result);
+                 readRules(reply.result, held);
                  if (!error_.any()) checkedRevision_ = revision;
                  Q_EMIT rulesChanged();
-                 if (!error_.any()) {
-                   matchRules(revision);
-                 } else {
+                 if (error_.any())
                    Q_EMIT matchesChanged();  // the last good ones are shown greyed
-                 }
+                 else if (asked != document_ || askedAt != history_.at())
+                   matchRules(revision);  // another graph has come meanwhile
+                 else if (check->matches)
+                   takeMatches(*check->matches);
                });
+  if (document_) askMatches(revision, check);  // the engine goes on to match while the window reads the rules
 }
 
-void Document::readRules(const QJsonObject& result) {
+void Document::readRules(const QJsonObject& result, const HeldPatterns& held) {
   error_ = {};
   if (!at(result, "ok").toBool()) {
     const QJsonObject e = at(result, "error").toObject();
@@ -104,19 +115,9 @@ void Document::readRules(const QJsonObject& result) {
     r.description = at(o, "description").toString();
     r.line = at(o, "line").toInt();
     r.finds = at(o, "finds").toBool();
-    const QJsonObject pattern = at(o, "pattern").toObject();
-    r.patternHash = qHash(pattern);
-    const RuleInfo* old = rule(r.name);
-    // One changes one rule at a time: the other patterns stay the graphs that they are.
-    r.pattern = old && old->patternHash == r.patternHash ? old->pattern : decodeGraph(pattern);
-    const QJsonObject lines = at(o, "patternLines").toObject();
-    for (auto it = lines.begin(); it != lines.end(); ++it) {
-      const QJsonObject l = it.value().toObject();
-      r.lines.insert(it.key(), {at(l, "line").toInt(), at(l, "column").toInt(), at(l, "endColumn").toInt()});
-    }
-    for (NodeId id : r.pattern->order()) r.patternOrder << toQt(r.pattern->node(id).name);
+    readPattern(o, held, r);
     // What matched before stays until the new answer is here: nothing flickers.
-    if (old) r.matches = old->matches;
+    if (const RuleInfo* old = rule(r.name)) r.matches = old->matches;
     rules.push_back(std::move(r));
   }
   rules_ = std::move(rules);
@@ -135,43 +136,56 @@ void Document::readRules(const QJsonObject& result) {
 
 void Document::matchRules(int revision) {
   if (!document_ || error_.any() || rules_.empty() || checkedRevision_ != textRevision_) return;
-  checking_ = true;
-  const HistoryPosition shownAt = history_.at();
+  askMatches(revision, std::make_shared<RuleCheck>(RuleCheck{true, {}}));
+}
+
+void Document::askMatches(int revision, const std::shared_ptr<RuleCheck>& check) {
+  ++checking_;
+  const int asked = document_;
+  const HistoryPosition askedAt = history_.at();
   engine_.call(QStringLiteral("rules/match"), withRules({}), [=, this](const EngineReply& reply) {
-    if (reply.errorCode != EngineReply::lostCode) checking_ = false, diedOfRules_ = 0;
-    if (revision != textRevision_ || shownAt != history_.at()) return;  // late
-    if (!reply.ok()) {
-      if (reply.errorCode != EngineReply::lostCode) Q_EMIT failed(tr("The rules were not matched"), reply.error);
-      return;
-    }
-    matchMs_ = at(reply.result, "ms").toDouble();
-    for (const QJsonValue v : at(reply.result, "rules").toArray()) {
-      const QJsonObject o = v.toObject();
-      for (RuleInfo& r : rules_) {
-        if (r.name != at(o, "name").toString()) continue;
-        r.matched = true;
-        QSet<QStringList> unticked;  // what was unticked stays so where it still matches
-        for (const MatchInfo& m : r.matches)
-          if (!m.ticked) unticked.insert(m.nodes);
-        r.matches.clear();
-        for (const QJsonValue m : at(o, "at").toArray()) {
-          const QJsonObject match = m.toObject();
-          QStringList nodes;
-          for (const QJsonValue n : at(match, "nodes").toArray()) nodes << n.toString();
-          r.matches.push_back(
-              {at(match, "scope").toString(), nodes, stringMap(at(match, "map")), !unticked.contains(nodes)});
-        }
+    if (reply.errorCode != EngineReply::lostCode) --checking_, diedOfRules_ = 0;
+    if (revision != textRevision_ || asked != document_ || askedAt != history_.at()) return;  // late
+    if (check->isAnswered)
+      takeMatches(reply);
+    else
+      check->matches = reply;  // a long answer is parsed on another thread, and a shorter one overtakes it
+  });
+}
+
+void Document::takeMatches(const EngineReply& reply) {
+  if (error_.any()) return;  // it is shown already, and there are no rules to match
+  if (!reply.ok()) {
+    if (reply.errorCode != EngineReply::lostCode) Q_EMIT failed(tr("The rules were not matched"), reply.error);
+    return;
+  }
+  matchMs_ = at(reply.result, "ms").toDouble();
+  for (const QJsonValue v : at(reply.result, "rules").toArray()) {
+    const QJsonObject o = v.toObject();
+    for (RuleInfo& r : rules_) {
+      if (r.name != at(o, "name").toString()) continue;
+      r.matched = true;
+      QSet<QStringList> unticked;  // what was unticked stays so where it still matches
+      for (const MatchInfo& m : r.matches)
+        if (!m.ticked) unticked.insert(m.nodes);
+      r.matches.clear();
+      for (const QJsonValue m : at(o, "at").toArray()) {
+        const QJsonObject match = m.toObject();
+        QStringList nodes;
+        for (const QJsonValue n : at(match, "nodes").toArray()) nodes << n.toString();
+        r.matches.push_back(
+            {at(match, "scope").toString(), nodes, stringMap(at(match, "map")), !unticked.contains(nodes)});
       }
     }
-    misses_.clear();
-    missesOf_.clear();
-    Q_EMIT matchesChanged();
-    const RuleInfo* r = rule(current_);
-    if (r && r->matches.empty())
-      explain(current_);
-    else
-      Q_EMIT nearMissesChanged();
-  });
+  }
+  misses_.clear();
+  missesOf_.clear();
+  Q_EMIT matchesChanged();
+  const RuleInfo* r = rule(current_);
+  if (r && r->matches.empty())
+    explain(current_);
+  else
+    Q_EMIT nearMissesChanged();
 }
 
 void Document::explain(const QString& name, const QString& node) {

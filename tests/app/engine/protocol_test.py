@@ -31,7 +31,7 @@ import graft_fx  # noqa: E402
 
 BUILD = pathlib.Path(sys.argv[1]).resolve()
 RECORD = "--record" in sys.argv
-VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "leastUs", "report", "modelUs", "how", "lanes", "launches", "problem"}
+VOLATILE = {"words", "ms", "medianMs", "p10Ms", "p90Ms", "samplesMs", "repetitions", "ratio", "speed", "ratioLow", "ratioHigh", "protocol", "description", "rmse", "rmseRatio", "maxRel", "ulpHistogram", "operatorsUs", "kernelUs", "generatedUs", "measuredUs", "leastUs", "report", "modelUs", "how", "lanes", "launches", "problem", "fingerprint"}
 ANY = "<any>"
 
 
@@ -369,6 +369,50 @@ class Transcripts(unittest.TestCase):
         self.engine.send("rules/check", {"text": text, "file": str(self.folder / "own.py")})
         rule = self.engine.reply()["result"]["rules"][0]
         self.assertEqual(rule["patternLines"], {})  # the only node stands in the other file
+
+    def test_patterns_that_the_client_holds_are_left_out(self):
+        other = "\n\nclass Other(Rule):\n    def pattern(x):\n        return torch.relu(x)\n"
+        text = KERNEL_RULE + other
+
+        def check(text, held):
+            self.engine.send("rules/check", {"text": text, "held": held})
+            return self.engine.reply()["result"]["rules"]
+
+        def sent(rules):
+            return [rule["name"] for rule in rules if "pattern" in rule]
+
+        self.engine.send("rules/check", {"text": text})  # as a client asks that knows of no fingerprints
+        whole = self.engine.reply()["result"]["rules"]
+        self.assertEqual(sent(whole), ["Scores", "Other"])
+        held = [rule["fingerprint"] for rule in whole]
+        self.assertEqual(len(set(held)), 2)
+        self.assertEqual(check(text, []), whole)
+        again = check(text + "# ", held)
+        large = {"parameters", "pattern", "patternLines"}
+        self.assertEqual(again, [{k: v for k, v in rule.items() if k not in large} for rule in whole])
+        further = check("# a line\n" + text, held)
+        self.assertEqual((sent(further), [r["line"] for r in further]), ([], [r["line"] + 1 for r in whole]))
+        self.assertEqual(sent(check(text.replace("relu", "tanh"), held)), ["Other"])
+        self.assertEqual(sent(check(text.replace("(x / scale, dim", "(x  / scale, dim"), held)), ["Scores"])  # another column
+        self.assertEqual(sent(check(text.replace("pattern(x):", "pattern(x: Tensor):"), held)), ["Other"])
+        self.assertEqual(sent(check(text.replace("1 / scale", "2 / scale"), held)), [])  # of the replacement, nothing is sent
+        self.engine.send("rules/check", {"text": text, "held": "all"})
+        self.assertEqual(self.engine.reply()["error"], {"code": -32602, "message": "the parameter held must be a list of fingerprints"})
+        later = Engine([BUILD / "bin" / "graft", "engine"])
+        self.addCleanup(later.kill)
+        later.send("rules/check", {"text": text})
+        self.assertEqual(later.reply()["result"]["rules"], whole)  # what a client holds outlives the engine
+
+    def test_a_held_pattern_is_sent_where_its_lines_moved_apart(self):
+        helper = "import torch\n{}\ndef squash(x):\n    return torch.tanh(x)\n"
+        rule = "\n\nclass Own(Rule):\n    def pattern(x):\n        return torch.exp(squash(x))\n"
+        held = []
+        for text, is_sent in ((helper.format("") + rule, True), (helper.format("# two\n# lines") + rule, False),
+                              (helper.format("# two\n# lines") + "\n" + rule, True)):
+            self.engine.send("rules/check", {"text": text, "held": held})
+            answer = self.engine.reply()["result"]["rules"][0]
+            self.assertEqual("pattern" in answer, is_sent, text)
+            held = [answer["fingerprint"]]
 
     def test_a_run_sends_no_tensors(self):
         """Over a slow line: what a run answers is kilobytes, whatever the model holds."""

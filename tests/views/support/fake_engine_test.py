@@ -192,6 +192,13 @@ class FakeEngine(unittest.TestCase):
         document = self.ask("model/open", path=str(step), method="joint")["document"]
         self.ask("training/cut", document=document, memory=0.6, save=["linear"], curve=True)
 
+    def test_patterns_that_the_client_holds_are_left_out(self):
+        whole = self.ask("rules/check", text=RULES, file="")["rules"]
+        held = [rule["fingerprint"] for rule in whole]
+        moved = self.engine.ask("rules/check", text="\n" + RULES, file="", held=held)["result"]["rules"]
+        large = {"parameters", "pattern", "patternLines"}
+        self.assertEqual(moved, [{**{k: v for k, v in r.items() if k not in large}, "line": r["line"] + 1} for r in whole])
+
     def test_answers_are_shaped_like_the_recorded_ones(self):
         self.converse()
         called = set(re.findall(r'"((?:model|rules|node|captured|training|compile)/\w+|initialize)"', "\n".join(p.read_text() for p in (SOURCE / "views").rglob("*.cpp"))))

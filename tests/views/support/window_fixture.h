@@ -55,9 +55,9 @@ class WindowFixture : public QObject {
     QSettings().clear();
     QDir(QStandardPaths::writableLocation(QStandardPaths::AppDataLocation) + QStringLiteral("/sessions"))
         .removeRecursively();
-    for (const char* name :
-         {"FAKE_ENGINE_CRASH", "FAKE_ENGINE_HANG", "FAKE_ENGINE_NONSENSE", "FAKE_ENGINE_MARK", "FAKE_ENGINE_SLOW",
-          "FAKE_ENGINE_STEP", "FAKE_ENGINE_PART", "FAKE_ENGINE_DIFFERS", "FAKE_ENGINE_FAST", "FAKE_ENGINE_SPREAD"})
+    for (const char* name : {"FAKE_ENGINE_CRASH", "FAKE_ENGINE_HANG", "FAKE_ENGINE_NONSENSE", "FAKE_ENGINE_MARK",
+                             "FAKE_ENGINE_SLOW", "FAKE_ENGINE_STEP", "FAKE_ENGINE_PART", "FAKE_ENGINE_DIFFERS",
+                             "FAKE_ENGINE_FAST", "FAKE_ENGINE_SPREAD", "FAKE_ENGINE_PLAIN", "FAKE_ENGINE_PADDING"})
       qunsetenv(name);
   }
   void start(const QStringList& engine = fakeEngine()) {
