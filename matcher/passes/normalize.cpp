@@ -29,6 +29,10 @@ ValueId handsOn(const Graph& g, const Node& n) {
   if ((name == "aten.mul.Tensor" || name == "aten.div.Tensor") && n.args.size() == 2 && isFloating(g, x)) {
     if (isOne(n.args[1])) return x;
   }
+  // Some models begin a sum with 0.
+  if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && n.args.size() >= 2 && isFloating(g, x)) {
+    if (n.args[1].number() == 0.0 && !n.args[1].as<bool>()) return x;
+  }
   if (name == "aten.to.dtype" && n.args.size() == 5) {
     // To the dtype it has, as neither a copy nor another memory format.
     const auto dtype = g.value(x).type.tensorInfo.dtype;

@@ -68,6 +68,83 @@ class FoldBatchNormWithBias(Rule):
         return w.dim() == 4
 
 
+# Branches of one image that are added: RepVGG, MobileOne, FastViT. They are one convolution, whose filters are the sum.
+
+
+class AddedConvolutions(Rule):
+    """The smaller filters lie in the middle of the larger ones."""
+
+    def pattern(
+        x, w: Weight, b: Weight, w2: Weight, b2: Weight,
+        stride: list[int], padding: list[int], padding2: list[int], dilation: list[int], groups: int,
+    ):
+        larger = conv(x, w, b, stride, padding, dilation, groups)
+        return larger + conv(x, w2, b2, stride, padding2, dilation, groups)
+
+    def replacement(
+        x, w: Weight, b: Weight, w2: Weight, b2: Weight,
+        stride: list[int], padding: list[int], padding2: list[int], dilation: list[int], groups: int,
+    ):
+        rows, columns = padding[0] - padding2[0], padding[1] - padding2[1]
+        filters = w + F.pad(w2, [columns, columns, rows, rows])
+        return torch.conv2d(x, filters, b + b2, stride, padding, dilation, groups)
+
+    def where(w, w2, padding, padding2, dilation):
+        return w.dim() == 4 and w2.dim() == 4 and w.shape[0] == w2.shape[0] and w.shape[1] == w2.shape[1] and (
+            padding[0] >= padding2[0] and w.shape[2] - w2.shape[2] == 2 * (padding[0] - padding2[0])) and (
+            padding[1] >= padding2[1] and w.shape[3] - w2.shape[3] == 2 * (padding[1] - padding2[1])) and (
+            w.shape == w2.shape or (dilation[0] == 1 and dilation[1] == 1))
+
+
+def beside_batch_norm(
+    x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+    padding: list[int], groups: int,
+):
+    normalized = F.batch_norm(x, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
+    return conv(x, w, b, [1, 1], padding, [1, 1], groups) + normalized
+
+
+def keeps_sizes(w, padding):
+    return w.dim() == 4 and w.shape[2] == 2 * padding[0] + 1 and w.shape[3] == 2 * padding[1] + 1
+
+
+class AddedBatchNorm(Rule):
+    """A batch norm of the same image is a filter of one place, from each channel to itself."""
+
+    pattern = beside_batch_norm
+
+    def replacement(
+        x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+        padding: list[int], groups: int,
+    ):
+        factor = gamma * torch.rsqrt(var + eps)
+        rows, columns = padding[0], padding[1]
+        to_itself = torch.diag(factor).unsqueeze(-1).unsqueeze(-1)
+        filters = w + F.pad(to_itself, [columns, columns, rows, rows])
+        return torch.conv2d(x, filters, b + beta - mean * factor, [1, 1], padding, [1, 1], groups)
+
+    def where(w, padding, groups):
+        return keeps_sizes(w, padding) and groups == 1 and w.shape[0] == w.shape[1]
+
+
+class AddedBatchNormByChannel(Rule):
+    """The same for filters of one channel each."""
+
+    pattern = beside_batch_norm
+
+    def replacement(
+        x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float,
+        padding: list[int], groups: int,
+    ):
+        factor = gamma * torch.rsqrt(var + eps)
+        rows, columns = padding[0], padding[1]
+        filters = w + F.pad(factor.view(-1, 1, 1, 1), [columns, columns, rows, rows])
+        return torch.conv2d(x, filters, b + beta - mean * factor, [1, 1], padding, [1, 1], groups)
+
+    def where(w, padding, groups):
+        return keeps_sizes(w, padding) and w.shape[1] == 1 and w.shape[0] == groups
+
+
 # Over time and in volumes.
 
 
@@ -505,6 +582,10 @@ class ConvNetChannelsLast(Recipe):
         FoldBatchNormWithBiasInVolumes,
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
+        AddedConvolutions,
+        AddedBatchNorm,
+        AddedBatchNormByChannel,
+        AddedConvolutions,  # with what these two made
         ConvAddReluLast,
         ConvAddLast,
         ConvReluLast,
@@ -542,6 +623,10 @@ class ConvNet(Recipe):
         FoldBatchNormWithBiasInVolumes,
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
+        AddedConvolutions,
+        AddedBatchNorm,
+        AddedBatchNormByChannel,
+        AddedConvolutions,  # with what these two made
         ConvAddRelu,
         ConvAdd,
         ConvRelu,
@@ -576,5 +661,9 @@ class Folded(Recipe):
         FoldBatchNormWithBiasInVolumes,
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
+        AddedConvolutions,
+        AddedBatchNorm,
+        AddedBatchNormByChannel,
+        AddedConvolutions,  # with what these two made
         eliminate_dead,
     ]

@@ -4,6 +4,7 @@
 """
 
 import torch
+from conv import AddedBatchNorm, AddedBatchNormByChannel, AddedConvolutions
 from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh, ConvHardSigmoid, ConvHardSwish, ConvLast
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
@@ -74,6 +75,10 @@ class Generated(Recipe):
         FoldBatchNormWithBiasInVolumes,
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
+        AddedConvolutions,
+        AddedBatchNorm,
+        AddedBatchNormByChannel,
+        AddedConvolutions,  # with what these two made
         AttentionOfFewKeyHeads,
         AttentionWithoutHeads,
         AttentionInBlocks,

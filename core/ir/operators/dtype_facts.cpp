@@ -1,8 +1,50 @@
 #include "core/ir/operators/dtype_facts.h"
 
 #include <complex>
+#include <set>
+#include <string_view>
 
 namespace graft {
+namespace {
+
+bool isComplex(DType d) { return d == DType::Complex32 || d == DType::Complex64 || d == DType::Complex128; }
+
+std::optional<DType> complexOf(DType d) {
+  switch (d) {
+    case DType::Float16:
+      return DType::Complex32;
+    case DType::Float32:
+      return DType::Complex64;
+    case DType::Float64:
+      return DType::Complex128;
+    default:
+      return isComplex(d) ? std::optional(d) : std::nullopt;
+  }
+}
+std::optional<DType> realOf(DType d) {
+  switch (d) {
+    case DType::Complex32:
+      return DType::Float16;
+    case DType::Complex64:
+      return DType::Float32;
+    case DType::Complex128:
+      return DType::Float64;
+    default:
+      return isFloatingPoint(d) ? std::optional(d) : std::nullopt;
+  }
+}
+
+enum class Numbers { Same, Complex, Real };
+/// What kind of numbers an operator makes of its first argument's, where it goes from one to the other.
+Numbers numbersOf(std::string_view op) {
+  static const std::set<std::string_view> real{"abs",  "angle",      "fft_hfft", "fft_irfft",   "fft_irfft2",
+                                               "imag", "fft_irfftn", "real",     "view_as_real"},
+      complex{"fft_fft",  "fft_fft2",  "fft_fftn",  "fft_ifft",        "fft_ifft2", "fft_ifftn", "fft_ihfft",
+              "fft_rfft", "fft_rfft2", "fft_rfftn", "view_as_complex", "complex",   "polar"};
+  return real.contains(op) ? Numbers::Real : complex.contains(op) ? Numbers::Complex : Numbers::Same;
+}
+
+}  // namespace
 
 std::optional<DType> DTypeFacts::of(ValueId v, int depth) {
   const Value& value = g_.value(v);
@@ -22,6 +64,10 @@ std::optional<DType> DTypeFacts::fromProducer(const Node& n, int depth) {
     return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
   };
   const DTypeRule rule = n.op->facts->dtype;
+  if (const Numbers numbers = numbersOf(n.op->baseName()); numbers != Numbers::Same) {
+    const auto in = tensor(0);
+    if (in && (isFloatingPoint(*in) || isComplex(*in))) return numbers == Numbers::Real ? realOf(*in) : complexOf(*in);
+  }
   if (rule == DTypeRule::Bool && n.op->facts->family != OperatorFamily::Reduction) return DType::Bool;
   if (const Argument* dtype = n.findArgument("dtype"))
     if (const auto* d = dtype->as<DType>()) return *d;
@@ -60,7 +106,7 @@ std::optional<DType> DTypeFacts::promoted(const Node& n, OfTensor&& tensor) cons
     allAgree = allAgree && (!isTensor || tensor(i) == first);
     wholeNumbers = wholeNumbers && kind == Type::Kind::Int && !a.as<double>() && !a.as<std::complex<double>>();
   }
-  if (first && isFloatingPoint(*first) && allAgree) return first;
+  if (first && (isFloatingPoint(*first) || isComplex(*first)) && allAgree) return first;
   if (first && !tensorsFollow && wholeNumbers && *first != DType::Bool && n.op->facts->dtype == DTypeRule::Promotes)
     return first;
   const auto second = tensor(1);

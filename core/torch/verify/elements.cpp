@@ -145,16 +145,20 @@ double beyondRange(at::ScalarType t) {
   }
 }
 
-/// Adds elements of which some are not finite, one after the other. Where a number near the end of the range is
-/// expected, an infinity of its sign is as far off as `beyond`: a rounding made it.
+/// Where a number near the end of the range is expected, a rounding makes an infinity of its sign: that counts as
+/// `beyond`.
+double withoutOverflow(double actual, double expected, double beyond) {
+  constexpr double near = 0.99;
+  const bool isNear = std::isinf(actual) && std::isfinite(expected) && std::abs(expected) > near * beyond &&
+                      std::signbit(expected) == std::signbit(actual);
+  return isNear ? std::copysign(beyond, actual) : actual;
+}
+
+/// Adds elements of which some are not finite, one after the other.
 void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int64_t from, int64_t n,
              const Tolerance& tol, bool forgive, double beyond) {
   for (int64_t i = 0; i < n; ++i) {
-    const double x = pe[i];
-    double y = pa[i];
-    constexpr double near = 0.99;
-    if (std::isinf(y) && std::isfinite(x) && std::abs(x) > near * beyond && std::signbit(x) == std::signbit(y))
-      y = std::copysign(beyond, y);
+    const double x = pe[i], y = withoutOverflow(pa[i], x, beyond);
     if (!std::isfinite(x) || !std::isfinite(y)) {
       // The original itself is not what fp64 computes: it overflowed, or its operator makes NaN of an infinity.
       if (forgive && pr && !sameKind(x, pr[i])) continue;
@@ -318,12 +322,14 @@ int64_t firstBeyond(const at::Tensor& expected, const at::Tensor& actual, const 
   std::atomic<int64_t> first = std::numeric_limits<int64_t>::max();
   forEachChunk(expected.numel(), [&](int64_t, int64_t begin, int64_t count) {
     Doubles e(flatE), a(flatA), r(flatR);
+    const double beyond = beyondRange(actual.scalar_type());
     for (int64_t from = begin; from < begin + count && from < first; from += Doubles::most) {
       const int64_t n = std::min(Doubles::most, begin + count - from);
       const double *pe = e.read(from, n), *pa = a.read(from, n), *pr = r.read(from, n);
       for (int64_t i = 0; i < n; ++i) {
-        if (std::abs(pa[i] - pr[i]) <= allowed + tol.absolute + tol.relative * std::abs(pr[i]) ||
-            !std::isfinite(pe[i]) || !std::isfinite(pr[i]))
+        const double off = std::abs(withoutOverflow(pa[i], pe[i], beyond) - pr[i]);
+        if (off <= allowed + tol.absolute + tol.relative * std::abs(pr[i]) || !std::isfinite(pe[i]) ||
+            !std::isfinite(pr[i]))
           continue;
         int64_t known = first;
         while (from + i < known && !first.compare_exchange_weak(known, from + i)) {

@@ -60,7 +60,8 @@ def tokens(batch, length, vocabulary=30000):
 
 def text(build, config, batch, length=128, **options):
     names = ("input_ids", "attention_mask")
-    length = min(length, getattr(config, "max_position_embeddings", None) or length)
+    most = getattr(config, "max_position_embeddings", None)
+    length = min(length, most) if most and most > 0 else length
     return First(build(config).eval(), *names, **options), tokens(batch, length, min(30000, config.vocab_size))
 
 

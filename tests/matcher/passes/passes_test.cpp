@@ -283,6 +283,22 @@ return %d)");
   CHECK(runPass(g, "normalize").empty());
 }
 
+TEST_CASE("normalize drops a zero that is added to floating-point numbers") {
+  Graph g = graph(R"(input %x : f32[2,3]
+input %n : i64[2,3]
+%a = aten.add.Tensor(%x, 0, alpha=1) : f32[2,3]
+%b = aten.sub.Tensor(%a, 0.0) : f32[2,3]
+%c = aten.tanh.default(%b) : f32[2,3]
+%d = aten.add.Tensor(%n, 0.0) : f32[2,3]
+%e = aten.add.Tensor(%x, 2) : f32[2,3]
+return %c, %d, %e)");
+  const auto records = runPass(g, "normalize");
+  REQUIRE_FALSE(records.empty());
+  Names left;
+  for (NodeId id : g.order()) left.push_back(g.node(id).name);
+  CHECK(left == Names{"c", "d", "e"});
+}
+
 TEST_CASE("decompose records what it adds, and takes everything back where a step has no types") {
   const std::string text = "input %x : f32[2,3]\n%y = aten.silu.default(%x) : f32[2,3]\nreturn %y";
   Graph g = graph(text), same = graph(text);

@@ -88,6 +88,13 @@ TEST_CASE("operators without kernels in half precision run in float32, with all 
       " %d = aten.cdist.default(%b, %a)\n %c = aten.mul.Tensor(%d, %w)\n return %c");
   CHECK(kept(g, DType::Float16) == Names{"f", "s", "b", "d"});
   CHECK(off(g, made(g, {"f32[2,6]:ones", "f32[2]:ones"}), DType::Float16) < 0.1);
+  // A traced file says no types: what is real again joins the model in its dtype.
+  const Graph open = test::graphOf(
+      "graph g {\n input %x : f32[2,6]\n %f = aten.fft_fftn.default(%x, None, [0, 1])\n %s = aten.mul.Tensor(%f, %f)\n"
+      " %r = aten.real.default(%s)\n %o = aten.add.Tensor(%x, %r)\n %t = aten.relu.default(%o)\n return %t\n}",
+      torchSemantics().operators());
+  CHECK(kept(open, DType::Float16) == Names{"f", "s", "r"});
+  CHECK(runIn(open, made(open, {"f32[2,6]:ones"}), DType::Float16).describe() == std::vector<std::string>{"f16[2,6]"});
 }
 
 TEST_CASE("nodes that a caller names stay in float32, and the others get casts") {
