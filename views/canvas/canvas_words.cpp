@@ -92,10 +92,7 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const bool isModule = box.kind == BoxKind::Module;
   const int matches = isModule && look_.boxes.change[i] == Change::None ? look_.boxes.matches[i] : 0;
   if (matches == 0 && r.height() < SmallMetrics::lowest) return;
-  const SmallText& title = SmallText::ofSize(pixels(M::titleSize), QFont::Medium);
   const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
-  const double left = r.left() + padding;
-  double right = r.left() + std::min(r.width() - padding, look_.places.wordsEnd(static_cast<int>(i), r.width()));
   if (matches > 0) {
     const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
     smallBadge(QStringLiteral("◆%1").arg(matches), r.right() + 6, r.top(), color, small);
@@ -104,14 +101,29 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const bool hasHeat = look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i]);
   const QString detail = hasHeat ? heatText(look_.boxes.heat[i], look_.decorations.heatUnit) : toQt(box.detail);
   const bool two = hasTwoLines(!detail.isEmpty(), r.height(), look_.scale);
-  const QString first = title.fitted(toQt(box.title), right - left);
-  if (first.isEmpty()) return;
+  const int size = pixels(M::titleSize);
+  const auto index = static_cast<int>(i);
+  const BoxTitle placed =
+      titleOf(scene_, index, look_.scale, !detail.isEmpty(), look_.places.wordsEnd(index, r.width()));
+  const SmallTitle& title = placed.text;
+  if (title.form == SmallTitle::Form::None) return;
+  const double left = r.left() + placed.left, right = r.left() + placed.right;
   const Shade shade = shadeOf(i);
-  const double used = title.width(first);
   const double y = middleOfFirstLine(!detail.isEmpty(), r, look_.scale);
+  if (title.form == SmallTitle::Form::TwoLines) {
+    p_.setFont(title.letters->font());
+    p_.setPen(toQt(shade.text));
+    const auto line = [&](const QString& text, double middle) {
+      p_.drawText(QPointF((left + right - title.letters->width(text)) / 2, middle + title.letters->drop()), text);
+    };
+    line(title.first, y - size / 2.0);
+    line(title.second, y + size / 2.0);
+    return;
+  }
+  const double used = title.letters->width(title.first);
   // The beginning of a name says less than nothing where many begin alike.
   constexpr qsizetype tellsEnough = 6;
-  QString name = box.name == box.title || first.endsWith(QChar(0x2026))
+  QString name = box.name == box.title || title.form != SmallTitle::Form::Whole
                      ? QString()
                      : small.fitted(toQt(box.name), right - left - used - gap);
   if (name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
@@ -122,9 +134,9 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const double secondWidth = small.width(second);
   double x = centred ? std::max(left, (left + right - whole) / 2) : left + std::min(4.0, (right - left - whole) / 2);
   if (!centred) x = std::clamp(x, left, std::max(left, end - secondWidth));  // both lines begin at one place
-  p_.setFont(title.font());
+  p_.setFont(title.letters->font());
   p_.setPen(toQt(shade.text));
-  p_.drawText(QPointF(x, y + title.drop()), first);
+  p_.drawText(QPointF(x, y + title.letters->drop()), title.first);
   if (!name.isEmpty() || two) {
     p_.setFont(small.font());
     p_.setPen(toQt(shade.dim));

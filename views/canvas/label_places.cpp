@@ -16,6 +16,14 @@ namespace {
 using M = Metrics;
 using Kind = PlacedLabel::Kind;
 
+/// Words of one line may be higher than their box, and stand out of its ends.
+constexpr double wordsHeight = 12, overhang = 3;
+
+QRectF withWords(const QRectF& r) {
+  if (r.height() < SmallMetrics::lowest || r.height() > wordsHeight) return r;
+  return {r.left() - overhang, r.center().y() - wordsHeight / 2, r.width() + 2 * overhang, wordsHeight};
+}
+
 class Placer {
  public:
   Placer(const Scene& scene, double scale, std::vector<PlacedLabel>& labels, std::unordered_map<int, double>& wordsEnd)
@@ -54,13 +62,6 @@ class Placer {
   QRectF shown(int box) const {
     const QRectF r = scene_.rect(box);
     return {r.topLeft() * scale_, r.size() * scale_};
-  }
-
-  /// Words of one line may be higher than their box.
-  QRectF withWords(const QRectF& r) const {
-    constexpr double half = 6;
-    if (r.height() < SmallMetrics::lowest || r.height() > 2 * half) return r;
-    return {r.left(), r.center().y() - half, r.width(), 2 * half};
   }
 
   bool isAround(int outer, int box) const {
@@ -299,12 +300,38 @@ double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
   return hasTwoLines(hasDetail, r.height(), scale) ? r.top() + r.height() * ofTwo : r.center().y();
 }
 
+BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, double wordsEnd) {
+  const Box& b = scene.view.boxes[static_cast<size_t>(box)];
+  const QRectF whole = scene.rect(box);
+  const QRectF r(whole.topLeft() * scale, whole.size() * scale);
+  const double padding = SmallMetrics::padding(r.width());
+  BoxTitle out{{}, padding, std::min(r.width() - padding, wordsEnd)};
+  if (r.height() < SmallMetrics::lowest) return out;
+  const int size = SmallText::pixelsAt(M::titleSize, scale);
+  const bool isAlone = wordsEnd > r.width() - 1;
+  const int lines = isAlone && !hasTwoLines(hasDetail, r.height(), scale) && r.height() >= 2 * size ? 2 : 1;
+  const QString title = QString::fromStdString(b.title);
+  out.text = smallTitle(title, size, out.right - out.left, lines);
+  if (out.text.form != SmallTitle::Form::Cut || !isAlone || r.height() > wordsHeight) return out;
+  SmallTitle wider = smallTitle(title, size, r.width() + 2 * overhang, 1);
+  if (wider.form != SmallTitle::Form::Whole && wider.form != SmallTitle::Form::Short) return out;
+  const QRectF around = withWords(r).adjusted(-overhang, 0, overhang, 0);
+  const bool isBesideOthers =
+      scene.index.any(scene.layout.boxes, QRectF(around.topLeft() / scale, around.size() / scale), [&](int other) {
+        const QRectF o = scene.rect(other);
+        return other != box && !scene.view.boxes[static_cast<size_t>(other)].open &&
+               (o.left() * scale >= r.right() || o.right() * scale <= r.left());
+      });
+  if (!isBesideOthers) out = {std::move(wider), -overhang, r.width() + overhang};
+  return out;
+}
+
 bool hasWords(const Scene& scene, int box, double scale) {
   const QSizeF size = scene.rect(box).size() * scale;
   if (size.height() < SmallMetrics::lowest) return false;
-  const SmallText& words = SmallText::ofSize(SmallText::pixelsAt(M::titleSize, scale), QFont::Medium);
   const double room = size.width() - 2 * SmallMetrics::padding(size.width());
-  return words.fitsSome(scene.view.boxes[static_cast<size_t>(box)].title, room);
+  return hasSmallTitle(scene.view.boxes[static_cast<size_t>(box)].title, SmallText::pixelsAt(M::titleSize, scale),
+                       room);
 }
 
 LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {

@@ -9,6 +9,7 @@
 
 #include <QRectF>
 #include <QString>
+#include <cmath>
 #include <unordered_map>
 #include <vector>
 
@@ -28,6 +29,14 @@ struct PlacedLabel {
 bool hasTwoLines(bool hasDetail, double height, double scale);
 double middleOfFirstLine(bool hasDetail, const QRectF& shown, double scale);
 
+/// What a box that holds no others is called on its first line or two, and from where to where it has room for that, in
+/// pixels from its left end. Words that are as high as their box, or higher, may stand a little out of it where no
+/// other box is. `hasDetail`: its second line is taken; `wordsEnd`: a count that stands in it begins there.
+struct BoxTitle {
+  SmallTitle text;
+  double left = 0, right = 0;
+};
+BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, double wordsEnd = INFINITY);
 /// Whether a box that holds no others has room for a word at this scale.
 bool hasWords(const Scene& scene, int box, double scale);
 

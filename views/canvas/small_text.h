@@ -4,6 +4,7 @@
 //
 //   const SmallText& text = SmallText::ofSize(9, QFont::Medium);
 //   QString s = text.fitted("layer_norm", room);   // "layer_norm", "laye…", "lay" or nothing
+//   SmallTitle t = smallTitle("layer_norm", 9, room, 1);   // of a box: narrower or in short before it is cut
 #pragma once
 
 #include <QFont>
@@ -26,8 +27,10 @@ class SmallText {
   /// As large as the zoom makes it, but never too small to be read.
   static int pixelsAt(double size, double scale) { return std::max(smallest, static_cast<int>(size * scale)); }
 
+  /// How wide letters are; narrow ones are as high.
+  enum class Letters : uint8_t { Usual, Narrow };
   /// Kept for as long as the program runs.
-  static const SmallText& ofSize(int pixels, QFont::Weight weight);
+  static const SmallText& ofSize(int pixels, QFont::Weight weight, Letters letters = Letters::Usual);
 
   const QFont& font() const { return font_; }
   double width(QStringView text) const;
@@ -41,7 +44,7 @@ class SmallText {
   double drop() const { return drop_; }
 
  private:
-  SmallText(int pixels, QFont::Weight weight);
+  SmallText(int pixels, QFont::Weight weight, Letters letters);
   double advance(QChar c) const;
 
   QFont font_;
@@ -49,5 +52,17 @@ class SmallText {
   std::array<double, 256> latin_{};
   double ellipsis_ = 0, drop_ = 0;
 };
+
+/// How the title of a small box is set.
+struct SmallTitle {
+  enum class Form : uint8_t { None, Whole, TwoLines, Short, Cut } form = Form::None;
+  QString first, second;               ///< its line, or both
+  const SmallText* letters = nullptr;  ///< it is set in these
+};
+/// The first of these that has room: the title in usual letters; in narrow ones; in two lines, where `lines` is 2 and
+/// it is made of several words; its short name; its beginning. A beginning that is another operator's name is left out.
+SmallTitle smallTitle(const QString& title, int pixels, double room, int lines);
+/// Whether `smallTitle` would leave any of a title in UTF-8, on one line.
+bool hasSmallTitle(std::string_view title, int pixels, double room);
 
 }  // namespace graft

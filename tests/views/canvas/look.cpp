@@ -74,8 +74,8 @@ int main(int argc, char** argv) {
       canvas.fit();
       canvas.grab().save(stem + QStringLiteral("_fit.png"));
       const test::NamedBoxes named = test::namedBoxes(*canvas.scene(), test::scaleOfFit(*canvas.scene()));
-      std::printf("%s, depth %s: words in %.0f %% of the boxes at fit, %.0f %% named\n",
-                  qPrintable(QFileInfo(path).completeBaseName()), qPrintable(level), 100 * named.words,
+      std::printf("%s, depth %s: words in %.0f %% of the boxes at fit, cut in %.0f %%; %.0f %% named\n",
+                  qPrintable(QFileInfo(path).completeBaseName()), qPrintable(level), 100 * named.words, 100 * named.cut,
                   100 * named.named);
     }
   }

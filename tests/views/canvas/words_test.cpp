@@ -5,6 +5,7 @@
 #include "tests/views/support/sample_graphs.h"
 #include "views/canvas/canvas_paint.h"
 #include "views/canvas/label_places.h"
+#include "views/layout/node_text.h"
 
 using namespace graft;
 
@@ -219,6 +220,103 @@ class WordsTest : public QObject {
       for (const double room : {0.0, 8.0, 20.0, 200.0})
         QCOMPARE(words.fitsSome(utf8, room), !words.fitted(text, room).isEmpty());
     }
+  }
+
+  /// Narrow letters, two lines and a short name come before a beginning that one has to guess at.
+  void aTitleIsCutOnlyWhereNothingElseHasRoom() {
+    using Form = SmallTitle::Form;
+    constexpr int size = 9;
+    const auto usual = [](const char* text) {
+      return SmallText::ofSize(9, QFont::Medium).width(std::string_view(text));
+    };
+    const auto set = [&](const char* title, double room, int lines = 1) {
+      return smallTitle(QString::fromLatin1(title), size, room, lines);
+    };
+    QCOMPARE(set("layer_norm", usual("layer_norm")).letters, &SmallText::ofSize(size, QFont::Medium));
+    const SmallTitle narrow = set("layer_norm", 0.9 * usual("layer_norm"));
+    QVERIFY(narrow.form == Form::Whole);
+    QCOMPARE(narrow.first, QStringLiteral("layer_norm"));
+    QVERIFY(narrow.letters->width(QStringView(narrow.first)) <= 0.9 * usual("layer_norm"));
+    QCOMPARE(narrow.letters->font().pixelSize(), size);  // as high as others
+    const SmallTitle lines = set("layer_norm", usual("layer_"), 2);
+    QVERIFY(lines.form == Form::TwoLines);
+    QCOMPARE(lines.first + QLatin1Char('|') + lines.second, QStringLiteral("layer_|norm"));
+    QVERIFY(set("softmax", usual("softm"), 2).form == Form::Cut);  // one word
+    const SmallTitle brief = set("layer_norm", usual("layer_"));
+    QVERIFY(brief.form == Form::Short);
+    QCOMPARE(brief.first, QStringLiteral("LN"));
+    QCOMPARE(set("add", usual("ad")).first, QStringLiteral("+"));
+    QCOMPARE(set("mul_", usual("ad")).first, QStringLiteral("×"));
+    const SmallTitle cut = set("softmax", usual("soft…"));
+    QVERIFY(cut.form == Form::Cut);
+    QVERIFY2(cut.first.startsWith(QStringLiteral("soft")) && cut.first.endsWith(QChar(0x2026)), qPrintable(cut.first));
+    QVERIFY(set("softmax", usual("s")).form == Form::None);
+    QVERIFY(set("", 100).form == Form::None);
+  }
+
+  /// "exp" of "expand" would be another operator.
+  void noTitleIsCutToAnotherOperatorsName() {
+    for (const char* title : {"expand", "logical_and", "addmm", "maximum", "softmax", "view_as"})
+      for (double room = 5; room < 60; room += 0.25) {
+        const SmallTitle t = smallTitle(QString::fromLatin1(title), 9, room, 2);
+        if (t.form == SmallTitle::Form::Cut)
+          QVERIFY2(t.first.endsWith(QChar(0x2026)) || !isOperatorName(t.first.toStdString()), qPrintable(t.first));
+      }
+    QVERIFY(isOperatorName("exp") && isOperatorName("relu") && !isOperatorName("sof"));
+    bool isCut = false;  // other beginnings stay
+    for (double room = 10; room < 20; room += 0.25)
+      isCut |= smallTitle(QStringLiteral("softmax"), 9, room, 1).first == QStringLiteral("sof");
+    QVERIFY(isCut);
+  }
+
+  void aBoxHasWordsWhereItsTitleIsSet() {
+    for (const char* title : {"layer_norm", "expand", "softmax", "add", "token_type_ids", "µs"})
+      for (double room = 0; room < 90; room += 0.5)
+        QCOMPARE(hasSmallTitle(title, 9, room),
+                 smallTitle(QString::fromUtf8(title), 9, room, 1).form != SmallTitle::Form::None);
+  }
+
+  void wordsStandOutOfALowBoxOnlyWhereNoOtherIs() {
+    const SceneRef scene = sceneOf(test::encoder(6), {.depth = -1, .foldRepeats = false});
+    const auto shown = [&](size_t box, double scale) {
+      const QRectF r = scene->rect(static_cast<int>(box));
+      return QRectF(r.topLeft() * scale, r.size() * scale);
+    };
+    int wider = 0;
+    for (double scale = 0.1; scale < 0.5; scale *= 1.1)
+      for (size_t i = 0; i < scene->view.boxes.size(); ++i) {
+        if (scene->view.boxes[i].open) continue;
+        const BoxTitle title = titleOf(*scene, static_cast<int>(i), scale, !scene->view.boxes[i].detail.empty());
+        if (title.text.form == SmallTitle::Form::None) continue;
+        QVERIFY(title.text.letters->width(QStringView(title.text.first)) <= title.right - title.left + 0.01);
+        const QRectF r = shown(i, scale);
+        if (title.left >= 0) continue;
+        ++wider;
+        QVERIFY(title.text.form != SmallTitle::Form::Cut);
+        const QRectF words(r.left() + title.left, r.top(), title.right - title.left, r.height());
+        for (size_t k = 0; k < scene->view.boxes.size(); ++k)
+          QVERIFY(k == i || scene->view.boxes[k].open || !shown(k, scale).intersects(words));
+      }
+    QVERIFY(wider > 0);
+  }
+
+  /// Words in two lines are drawn as two lines, within their box.
+  void aTitleInTwoLinesStandsInItsBox() {
+    Scene scene = *sceneOf(test::encoder(1), {.depth = -1});
+    const auto it = std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(),
+                                 [](const Box& b) { return b.title == "linear" && !b.detail.empty(); });
+    QVERIFY(it != scene.view.boxes.end());
+    const auto box = static_cast<int>(it - scene.view.boxes.begin());
+    it->name = it->title = "HHHHHHHHHHHHHHHH_HHHHHHHHHHHHHHHH";
+    it->detail.clear();
+    it->chips.clear();
+    const QRectF whole = scene.rect(box);
+    const double half = SmallText::ofSize(SmallText::pixelsAt(Metrics::titleSize, 0.75), QFont::Medium)
+                            .width(QStringLiteral("HHHHHHHHHHHHHHHH_"));
+    QVERIFY2(half < whole.width() * 0.75 - 8 && 2 * half > whole.width() * 0.75, qPrintable(QString::number(half)));
+    const Lines lines = linesOf(scene, box);
+    QVERIFY(lines.firstBegin > 0 && lines.secondBegin > 0);
+    QVERIFY(lines.secondEnd < (whole.right() - 2) * 0.75);
   }
 
   void oneOfTwoLabelsThatMeetIsHidden() {

@@ -12,6 +12,7 @@ struct NamedBoxes {
   double words = 0;  ///< of the boxes that hold no others, those with three letters or more in them
   double named = 0;  ///< those, and the ones in a module of a tenth of all boxes or less whose whole name is drawn,
                      ///< or its number
+  double cut = 0;    ///< those of which one sees the beginning of their title alone
 };
 
 inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
@@ -30,7 +31,7 @@ inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
     ++closed;
     for (int up = box.parent; up >= 0; up = boxes[static_cast<size_t>(up)].parent) ++holds[static_cast<size_t>(up)];
   }
-  size_t words = 0, named = 0;
+  size_t words = 0, named = 0, cut = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (boxes[i].open) continue;
     const bool has = hasWords(scene, static_cast<int>(i), scale);
@@ -38,10 +39,12 @@ inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
     for (int up = boxes[i].parent; up >= 0 && !isTold; up = boxes[static_cast<size_t>(up)].parent)
       isTold = told.contains(up) && 10 * holds[static_cast<size_t>(up)] <= closed;
     words += has;
+    const SmallTitle title = titleOf(scene, static_cast<int>(i), scale, !boxes[i].detail.empty()).text;
+    cut += has && title.form == SmallTitle::Form::Cut;
     named += isTold;
   }
   const auto all = static_cast<double>(std::max<size_t>(1, closed));
-  return {static_cast<double>(words) / all, static_cast<double>(named) / all};
+  return {static_cast<double>(words) / all, static_cast<double>(named) / all, static_cast<double>(cut) / all};
 }
 
 /// In a pane of the usual size.
