@@ -19,6 +19,11 @@ namespace {
 
 /// A row shorter than this is left to one thread.
 constexpr int64_t kShortRow = 24;
+/// So are windows of at most so many elements, where there are so many for each multiprocessor.
+constexpr int64_t kMostOfWindow = 128;
+constexpr int64_t kManyWindows = 256;
+/// Pieces of memory that a team of neighbouring threads reads well.
+constexpr int64_t kLongPiece = 8;
 /// Squares are worth it from this length of both sides on, and for so many loads.
 constexpr int64_t kShortSide = 16;
 constexpr size_t kMostTiles = 4;
@@ -403,16 +408,50 @@ std::vector<CudaPlan> CudaPlanner::planThreads(const Nest& nest, bool isSplit) {
   return plans;
 }
 
+/// Whether the Reduces of the nest combine windows: what most is read of is read several times over, or in pieces too
+/// short for a team.
+bool CudaPlanner::readsWindows(const Nest& nest) {
+  int64_t most = 0;
+  bool areWindows = false;
+  for (const Store& store : nest.stores)
+    for (const ExprId p : partsOf(store)) {
+      if (program_.expressions[p].op != Op::Reduce) continue;
+      std::unordered_set<ExprId> seen;
+      std::vector<ExprId> parts;
+      collect(program_.expressions[p].operands[0], seen, parts);
+      for (const ExprId part : parts) {
+        const Expr e = program_.expressions[part];
+        if (e.op != Op::Load) continue;
+        int64_t reads = 1, elements = 1, piece = 1;
+        bool isOfRow = false;
+        for (const RangeId r : accesses_.of(part).ranges) {
+          const int64_t extent = known(program_.range(r).extent);
+          reads *= extent;
+          if (outer_.contains(r)) continue;
+          isOfRow = true;
+          if (liesSideBySide(e.buffer(), e.operands, r)) piece = std::max(piece, extent);
+        }
+        if (!isOfRow || reads < most) continue;
+        for (const ExprId size : program_.buffer(e.buffer()).sizes) elements *= known(size);
+        const bool isWindow = 2 * reads >= 3 * elements || (piece > 1 && piece < kLongPiece);
+        areWindows = isWindow && (areWindows || reads > most);
+        most = reads;
+      }
+    }
+  return areWindows;
+}
+
 std::vector<CudaPlan> CudaPlanner::plan(const Nest& whole, bool hasTeams) {
   Nest nest = whole;
   std::erase_if(nest.stores, [&](const Store& s) { return extentOf(s.ranges) == 0; });
   if (nest.stores.empty() || extentOf(nest.outer) == 0) return {};
   outer_ = {nest.outer.begin(), nest.outer.end()};
-  bool hasLocals = false, hasScan = false, hasInner = false;
+  bool hasLocals = false, hasArrays = false, hasScan = false, hasInner = false;
   int64_t longest = 0;
   for (const Store& store : nest.stores) {
     const bool isLocal = program_.buffer(store.buffer).role == Role::Local;
     hasLocals |= isLocal;
+    hasArrays |= isLocal && !program_.buffer(store.buffer).sizes.empty();
     hasScan |= store.scan.has_value();
     hasInner |= !store.ranges.empty();
     if (isLocal) longest = std::max(longest, extentOf(store.ranges));
@@ -425,7 +464,13 @@ std::vector<CudaPlan> CudaPlanner::plan(const Nest& whole, bool hasTeams) {
     }
   }
   if (std::optional<CudaPlan> product = planProduct(nest)) return {std::move(*product)};
-  if (hasTeams && !hasScan && longest >= kShortRow) return {planTeam(nest)};
+  if (hasTeams && !hasScan && longest >= kShortRow) {
+    const std::optional<RangeId> columns = columnsOf(nest);
+    const bool areMany = extentOf(nest.outer) >= planning_.limits.multiprocessors * kManyWindows;
+    const bool isPlain = longest <= kMostOfWindow && !hasArrays && !hasInner;
+    // Windows that lie in short rows of memory would keep most of a team waiting.
+    if (columns || !areMany || !isPlain || !readsWindows(nest)) return {planTeam(nest, columns)};
+  }
   return planThreads(nest, !hasLocals && !hasScan && hasInner);
 }
 

@@ -129,10 +129,13 @@ class CudaPlanner {
   /// Of stores that are split already; nothing where no load lies across.
   std::optional<CudaPlan> planTiles(const std::vector<const loops::Store*>&, const std::vector<RangeId>&);
   std::vector<CudaPlan> planThreads(const loops::Nest&, bool isSplit);
+  bool readsWindows(const loops::Nest&);
   /// Nothing where the nest is no product of halves, or its operands lie in no matrices.
   std::optional<CudaPlan> planProduct(const loops::Nest&);
   CudaProduct::Operand operandOf(ExprId load, RangeId side, RangeId inner);
-  CudaPlan planTeam(const loops::Nest&);
+  std::optional<RangeId> columnsOf(const loops::Nest&);
+  /// Columns along the range, or Rows.
+  CudaPlan planTeam(const loops::Nest&, std::optional<RangeId> columns);
   bool mayBeParts(const loops::Nest& columns, const loops::Nest& rows) const;
   bool addColumnSum(CudaPlan&, const loops::Nest& columns, const loops::Store&);
   bool sharesLoads(const CudaPlan&);

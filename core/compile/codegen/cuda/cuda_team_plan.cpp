@@ -29,11 +29,9 @@ int64_t powerAbove(int64_t n) {
 
 }  // namespace
 
-CudaPlan CudaPlanner::planTeam(const Nest& nest) {
-  CudaPlan plan;
-  plan.kind = CudaPlan::Kind::Rows;
-  // Neighbouring threads take what lies together: elements of the row, or of neighbouring rows. What is read more of
-  // decides: a tensor of statistics is small beside the one that they are of.
+/// The outer range along which neighbouring threads read what lies together, where that is more than what lies together
+/// in a row. What is read more of decides: a tensor of statistics is small beside the one that they are of.
+std::optional<RangeId> CudaPlanner::columnsOf(const Nest& nest) {
   std::map<RangeId, double> votes;
   double rowVotes = 0;
   for (const Store& store : nest.stores)
@@ -50,14 +48,19 @@ CudaPlan CudaPlanner::planTeam(const Nest& nest) {
         (outer_.contains(r) ? votes[r] : rowVotes) += bytes;
       }
     }
-  std::vector<RangeId> outer = nest.outer;
   for (const auto& [range, bytes] : votes)
-    if (bytes > rowVotes && known(program_.range(range).extent) >= 8) {
-      plan.kind = CudaPlan::Kind::Columns;
-      std::erase(outer, range);
-      outer.push_back(range);
-      break;
-    }
+    if (bytes > rowVotes && known(program_.range(range).extent) >= 8) return range;
+  return std::nullopt;
+}
+
+CudaPlan CudaPlanner::planTeam(const Nest& nest, std::optional<RangeId> columns) {
+  CudaPlan plan;
+  plan.kind = columns ? CudaPlan::Kind::Columns : CudaPlan::Kind::Rows;
+  std::vector<RangeId> outer = nest.outer;
+  if (columns) {
+    std::erase(outer, *columns);
+    outer.push_back(*columns);
+  }
   plan.iterations = extentOf(outer);
   plan.index = program_.addRange("i", program_.expressions.integer(plan.iterations));
   const Replacements flat = flatten(outer, plan.index);
