@@ -10,7 +10,7 @@ from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, 
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, channels_last, kernels
-from graft import eliminate_common, eliminate_dead, fold_constants, fuse, normalize, remove_dropout, split_bias
+from graft import eliminate_common, eliminate_dead, find_products, fold_constants, fuse, normalize, remove_dropout, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
@@ -67,6 +67,7 @@ class Generated(Recipe):
         remove_dropout,
         fold_constants,
         eliminate_common,
+        find_products,
         FoldBatchNorm,
         FoldBatchNormWithBias,
         FoldBatchNormOverTime,
@@ -116,4 +117,4 @@ class Generated(Recipe):
 class Fused(Recipe):
     """Behind another recipe: generated kernels of what that one leaves, and nothing else."""
 
-    steps = [channels_last, fold_constants, split_bias, fuse(), eliminate_dead]
+    steps = [find_products, channels_last, fold_constants, split_bias, fuse(), eliminate_dead]

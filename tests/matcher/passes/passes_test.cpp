@@ -283,6 +283,50 @@ return %d)");
   CHECK(runPass(g, "normalize").empty());
 }
 
+TEST_CASE("find_products makes an einsum of a multiplication that broadcasts and a sum") {
+  const auto lines = [](const std::string& body) {
+    Graph g = graph(body);
+    const auto records = runPass(g, "find_products");
+    std::vector<std::string> out;
+    for (NodeId id : g.order()) {
+      const Node& n = g.node(id);
+      std::string line = n.op->name;
+      if (n.op->name == "aten.einsum.default") line += " " + *n.args[0].as<std::string>();
+      if (n.op->name == "aten.squeeze.dim") line += fmt::format(" {}", *n.args[1].as<int64_t>());
+      out.push_back(std::move(line));
+    }
+    const auto isEinsum = [](const std::string& line) { return line.find("einsum") != std::string::npos; };
+    CHECK(records.size() == static_cast<size_t>(std::count_if(out.begin(), out.end(), isEinsum)));
+    return out;
+  };
+  using Lines = std::vector<std::string>;
+  const std::string inputs = "input %x : f32[2,9,1,16]\ninput %y : f32[2,1,12,16]\ninput %z : f32[12,16]\n";
+  CHECK(lines(inputs + "%m = aten.mul.Tensor(%x, %y) : f32[2,9,12,16]\n"
+                       "%s = aten.sum.dim_IntList(%m, [-1], False) : f32[2,9,12]\nreturn %s") ==
+        Lines{"aten.squeeze.dim 2", "aten.squeeze.dim 1", "aten.einsum.default abd,acd->abc"});
+  // An operand of fewer dimensions, and a sum that keeps its dimension.
+  CHECK(lines(inputs + "%m = aten.mul.Tensor(%z, %x) : f32[2,9,12,16]\n"
+                       "%s = aten.sum.dim_IntList(%m, [3], True) : f32[2,9,12,1]\nreturn %s") ==
+        Lines{"aten.squeeze.dim 2", "aten.einsum.default cd,abd->abc", "aten.unsqueeze.default"});
+  const auto stays = [&](const std::string& body) {
+    const Lines out = lines(inputs + body);
+    return std::none_of(out.begin(), out.end(),
+                        [](const std::string& s) { return s.find("einsum") != std::string::npos; });
+  };
+  CHECK(
+      stays("%m = aten.mul.Tensor(%x, %y) : f32[2,9,12,16]\n"  // the large tensor is wanted, too
+            "%s = aten.sum.dim_IntList(%m, [-1], False) : f32[2,9,12]\nreturn %s, %m"));
+  CHECK(
+      stays("%m = aten.mul.Tensor(%x, %y) : f32[2,9,12,16]\n"  // a sum over what one operand alone has
+            "%s = aten.sum.dim_IntList(%m, [1], False) : f32[2,12,16]\nreturn %s"));
+  CHECK(
+      stays("%w = aten.sigmoid.default(%x) : f32[2,9,1,16]\n%m = aten.mul.Tensor(%x, %w) : f32[2,9,1,16]\n"
+            "%s = aten.sum.dim_IntList(%m, [-1], False) : f32[2,9,1]\nreturn %s"));  // no columns
+  CHECK(
+      stays("%m = aten.mul.Tensor(%x, %y) : f32[2,9,12,16]\n"  // in another dtype
+            "%s = aten.sum.dim_IntList(%m, [-1], False, dtype=torch.float64) : f64[2,9,12]\nreturn %s"));
+}
+
 TEST_CASE("normalize drops a zero that is added to floating-point numbers") {
   Graph g = graph(R"(input %x : f32[2,3]
 input %n : i64[2,3]

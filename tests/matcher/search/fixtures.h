@@ -27,6 +27,9 @@ inline OperatorSet& operators() {
              "aten::to.dtype(Tensor(a) self, ScalarType dtype, bool non_blocking=False, bool copy=False, MemoryFormat? "
              "memory_format=None) -> Tensor(a)",
              "aten::tanh(Tensor self) -> Tensor",
+             "aten::unsqueeze(Tensor(a) self, int dim) -> Tensor(a)",
+             "aten::squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)",
+             "aten::einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
              "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)",
              "aten::conv1d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[1] stride=1, SymInt[1] padding=0, "
              "SymInt[1] dilation=1, SymInt groups=1) -> Tensor",

@@ -1,0 +1,151 @@
+// find_products: a product of matrices that is written as a product of broadcast tensors and a sum, as in
+// `(x.unsqueeze(2) * y.unsqueeze(1)).sum(-1)`, becomes torch.einsum. The tensor in between is as large as both sides of
+// the result times what is summed up; einsum multiplies matrices and does not make it.
+#include <algorithm>
+#include <ranges>
+#include <set>
+
+#include "core/ir/operators/operator_facts.h"
+#include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
+
+namespace graft {
+namespace {
+
+/// Below that, the sum of a generated kernel is as fast.
+constexpr int64_t leastSide = 8;
+constexpr int64_t unknownSize = 16;
+constexpr size_t mostDims = 26;  // letters
+
+const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
+  const auto& shape = g.value(v).type.tensorInfo.shape;
+  return shape ? &*shape : nullptr;
+}
+
+/// What each operand of the multiplication has of its result's dimensions.
+struct Operand {
+  ValueId value;
+  std::string letters;         ///< of the dimensions that it keeps
+  std::vector<int64_t> drops;  ///< its own dimensions that broadcast, ascending: of one element
+};
+
+struct Product {
+  Operand left, right;
+  std::string result;            ///< letters
+  std::vector<int64_t> reduced;  ///< dimensions of the multiplication's result, ascending
+  bool keepsDims = false;
+  NodeId multiplication;
+};
+
+std::optional<std::vector<int64_t>> dimsOf(const Argument& a, size_t rank) {
+  const auto* items = a.items();
+  if (!items || items->empty()) return std::nullopt;
+  std::set<int64_t> dims;
+  for (const Argument& item : *items) {
+    const auto* d = item.as<int64_t>();
+    const auto n = static_cast<int64_t>(rank);
+    if (!d || *d < -n || *d >= n) return std::nullopt;
+    dims.insert(*d < 0 ? *d + n : *d);
+  }
+  return std::vector<int64_t>(dims.begin(), dims.end());
+}
+
+std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const Node& sum) {
+  if (sum.op->name != "aten.sum.dim_IntList" || sum.args.size() < 2 || !sum.args[0].isValue()) return std::nullopt;
+  const ValueId whole = sum.args[0].valueId();
+  const Value& between = g.value(whole);
+  if (!between.producer || between.users.size() != 1 || between.returnUses > 0) return std::nullopt;
+  const Node& mul = g.node(between.producer);
+  if (mul.op->name != "aten.mul.Tensor" || mul.args.size() < 2 || !mul.args[0].isValue() || !mul.args[1].isValue())
+    return std::nullopt;
+  const ValueId x = mul.args[0].valueId(), y = mul.args[1].valueId();
+  if (index.isWritten(index.memoryOf(x)) || index.isWritten(index.memoryOf(y)) || x == y) return std::nullopt;
+  const auto dtypeOf = [&](ValueId v) { return g.value(v).type.tensorInfo.dtype; };
+  const auto dtype = dtypeOf(x);
+  if (!dtype || !isFloatingPoint(*dtype) || dtypeOf(y) != dtype || dtypeOf(sum.outputs[0]) != dtype)
+    return std::nullopt;
+  const auto *of = shapeOf(g, whole), *ofX = shapeOf(g, x), *ofY = shapeOf(g, y);
+  if (!of || !ofX || !ofY || of->size() > mostDims) return std::nullopt;
+  const auto reduced = dimsOf(sum.args[1], of->size());
+  const Argument* const keepdim = sum.findArgument("keepdim");
+  const bool* const keepsDims = keepdim ? keepdim->as<bool>() : nullptr;
+  if (!reduced || (keepdim && !keepsDims)) return std::nullopt;
+
+  Product out{{x, {}, {}}, {y, {}, {}}, {}, *reduced, keepsDims && *keepsDims, mul.id};
+  int64_t rows = 1, columns = 1, inner = 1;
+  for (size_t i = 0; i < of->size(); ++i) {
+    const auto place = [&](const std::vector<Dim>& shape) {
+      return static_cast<int64_t>(i) - static_cast<int64_t>(of->size() - shape.size());
+    };
+    const auto isOne = [&](const std::vector<Dim>& shape) {
+      return place(shape) < 0 || shape[static_cast<size_t>(place(shape))].size == 1;
+    };
+    const bool xBroadcasts = isOne(*ofX), yBroadcasts = isOne(*ofY);
+    const int64_t size = (*of)[i].isStatic() ? (*of)[i].size : unknownSize;
+    const char letter = static_cast<char>('a' + i);
+    const auto take = [&](Operand& operand, const std::vector<Dim>& shape, bool drops) {
+      if (place(shape) < 0) return;
+      if (drops)
+        operand.drops.emplace_back(place(shape));
+      else
+        operand.letters += letter;
+    };
+    if (std::ranges::find(*reduced, static_cast<int64_t>(i)) != reduced->end()) {
+      if (xBroadcasts || yBroadcasts) return std::nullopt;
+      inner *= size;
+    } else {
+      if (xBroadcasts != yBroadcasts) (yBroadcasts ? rows : columns) *= size;
+      out.result += letter;
+    }
+    // A dimension of one element on both sides is the left one's, where that has it.
+    take(out.left, *ofX, xBroadcasts && !yBroadcasts);
+    take(out.right, *ofY, yBroadcasts && (!xBroadcasts || place(*ofX) >= 0));
+  }
+  if (rows < leastSide || columns < leastSide || inner < leastSide) return std::nullopt;
+  return out;
+}
+
+Status replace(GraphEditor& editor, NodeId id, const Product& p) {
+  editor.begin(id);
+  NodeBuilder b(editor, id);
+  const auto operand = [&](const Operand& o) {
+    Argument value(o.value);
+    for (const int64_t d : o.drops | std::views::reverse) value = b.call("aten.squeeze.dim", {value, Argument(d)});
+    return value;
+  };
+  const Argument left = operand(p.left), right = operand(p.right);
+  Argument whole = b.call("aten.einsum.default", {Argument(p.left.letters + "," + p.right.letters + "->" + p.result),
+                                                  Argument::list({left, right})});
+  for (const int64_t d : p.reduced)
+    if (p.keepsDims) whole = b.call("aten.unsqueeze.default", {whole, Argument(d)});
+  if (b.error()) {  // it stays as it is
+    editor.cancel();
+    return done();
+  }
+  const Graph& g = editor.graph();
+  editor.setType(whole.valueId(), g.value(g.node(id).outputs[0]).type);
+  editor.replaceValue(g.node(id).outputs[0], whole.valueId());
+  editor.erase(id);
+  editor.erase(p.multiplication);
+  editor.commit();
+  return done();
+}
+
+Status findProducts(GraphEditor& editor, const Step&) {
+  const Graph& g = editor.graph();
+  const GraphIndex index(g);
+  std::vector<std::pair<NodeId, Product>> found;
+  for (const NodeId id : g.order())
+    if (auto product = productOf(g, index, g.node(id))) found.emplace_back(id, std::move(*product));
+  for (const auto& [id, product] : found)
+    if (const Status s = replace(editor, id, product); !s) return s;
+  return done();
+}
+
+}  // namespace
+
+GRAFT_PASS(find_products, "",
+           "products of matrices that are written as a multiplication that broadcasts and a sum become `torch.einsum`",
+           findProducts)
+
+}  // namespace graft
