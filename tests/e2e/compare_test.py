@@ -5,7 +5,7 @@ import json
 import torch
 from torch.nn import functional as F
 
-from support import TestCase, graft, main
+from support import BUILD, TestCase, graft, main
 
 
 class Net(torch.nn.Module):
@@ -45,6 +45,18 @@ class Overflowing(torch.nn.Module):
         large = (x * 300.0 + 600.0) ** 2
         y = F.gelu(self.up(large - large.mean(-1, keepdim=True)))
         return (y, F.gelu(self.up(x))) if self.beside else y
+
+
+class Relative(torch.nn.Module):
+    """Squares leave the range of float16, and what they are divided by does, too."""
+
+    def __init__(self):
+        super().__init__()
+        self.up = torch.nn.Linear(32, 32)
+
+    def forward(self, x):
+        large = (x * 300.0 + 600.0) ** 2
+        return F.gelu(self.up(large / large.mean(-1, keepdim=True)))
 
 
 class Compare(TestCase):
@@ -181,6 +193,23 @@ class Compare(TestCase):
         self.assertTrue(output["nothingCompared"])
         self.assertEqual((output["nonFinite"], output["maxAbs"]), (256, None))
         self.assertIn("nothing was compared: all 256 elements are NaN", ran.stderr)
+
+    def test_what_overflows_stays_in_float32(self):
+        x, fast = torch.rand(8, 32), self.folder / "fast.pt"
+        model = torch.jit.trace(Relative().eval(), x)
+        model.save(str(self.folder / "m.pt"))
+        torch.save((x,), self.folder / "in.pt")
+        ran = self.done("optimize", self.folder / "m.pt", "--inputs", self.folder / "in.pt", "--dtype", "float16", "-o", fast, "--no-timing", "--strict", "--json")
+        result = json.loads(ran.stdout)["result"]
+        [note] = result["notes"]
+        self.assertRegex(note, r"^\d+ nodes stay in float32, because float16 overflows on these inputs: .*\bpow\b")
+        self.assertIn(note, ran.stderr)
+        self.assertTrue(result["verification"]["passed"])
+        self.assertFalse(result["verification"].get("nothingCompared", False))
+        torch.ops.load_library(BUILD / "lib" / "libgraft_ops.so")
+        now, wide = torch.jit.load(fast)(x.half()), model(x)
+        self.assertEqual(now.dtype, torch.float16)
+        torch.testing.assert_close(now.float(), wide, rtol=1e-2, atol=1e-2)
 
     def test_a_result_without_numbers_is_not_called_verified(self):
         model, on = self.overflowing()
