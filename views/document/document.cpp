@@ -144,7 +144,7 @@ void Document::begin(const QJsonObject& opened, GraphRef graph) {
   selection_.clear();
   misses_.clear();
   endPreview();
-  for (RuleInfo& r : rules_) r.matches.clear();
+  for (RuleInfo& r : rules_) r.matches.clear(), r.matched = false;
   Q_EMIT openingChanged();
   Q_EMIT this->opened();
   Q_EMIT graphChanged();

@@ -266,6 +266,10 @@ void Actions::addCanvasActions(QMenu* view) {
   restore(columns, "columns", true);
   restore(deadEnds, "foldDeadEnds", true);
   restore(flow, "leftToRight", false);
+  for (const auto& [name, text, keys, step] :
+       {std::tuple{"nextPanel", tr("Next panel"), QStringLiteral("F6"), 1},
+        std::tuple{"previousPanel", tr("Previous panel"), QStringLiteral("Shift+F6"), -1}})
+    add(view, {name, text, keys, "", false}, [this, step = step] { window_.focusNextPart(step); });
   add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
   add(view, {"zoomOut", tr("Zoom &out"), QKeySequence::ZoomOut}, [canvas] { canvas->zoomOut(); });
   add(view, {"zoomSelection", tr("Zoom to the &selection"), tr("Ctrl+Shift+0")},

@@ -9,6 +9,7 @@
 #include <QSettings>
 #include <QStackedWidget>
 #include <QStatusBar>
+#include <QTabBar>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <utility>
@@ -29,6 +30,7 @@
 #include "views/window/failure_bar.h"
 #include "views/window/files/window_session.h"
 #include "views/window/outcome_card.h"
+#include "views/window/panel_focus.h"
 #include "views/window/status_line.h"
 #include "views/window/tour.h"
 #include "views/window/welcome.h"
@@ -130,8 +132,8 @@ void MainWindow::begin() {
   const bool staysTraining = std::exchange(wantsTraining_, false) || showsTraining();
   setTextDiff(false);
   if (staysTraining && document_->isJoint()) setTraining(true);
-  arrange(docks_->arrangement());                                           // panels that had nothing to show come
-  if (docks_->arrangement() == Arrangement::Explore) canvas()->setFocus();  // "/", "i" and "o" work at once
+  arrange(docks_->arrangement());                                     // panels that had nothing to show come
+  if (docks_->arrangement() == Arrangement::Explore) focusDrawing();  // "/", "i" and "o" work at once
   trainingButton_->setVisible(document_->isJoint());
   setWindowTitle(QFileInfo(document_->path()).fileName() + QStringLiteral(" — Graft"));
 }
@@ -200,12 +202,26 @@ void MainWindow::connectFiles() {
 
 void MainWindow::afterArranging(Arrangement arrangement) {
   action(PanelDocks::nameOf(arrangement))->setChecked(true);
-  if (arrangement == Arrangement::Explore) canvas()->setFocus();
+  if (arrangement == Arrangement::Explore) focusDrawing();
+  QTimer::singleShot(0, this, &MainWindow::skipUnusedTabBars);  // once the panels have their places
   const bool compares = arrangement == Arrangement::Measure;
   if (compares != comparison_->isComparing()) setCompare(compares);
   compile_->setShown(arrangement == Arrangement::Compile);
-  if (tour_) QTimer::singleShot(0, tour_, &Tour::settle);  // once the panels have their places
+  if (tour_) QTimer::singleShot(0, tour_, &Tour::settle);
 }
+
+/// Qt keeps tab bars for docks that might lie behind each other, outside of the window: Tab would stop there, unseen.
+void MainWindow::skipUnusedTabBars() {
+  for (QTabBar* bar : findChildren<QTabBar*>(QString(), Qt::FindDirectChildrenOnly))
+    bar->setFocusPolicy(rect().intersects(bar->geometry()) ? Qt::TabFocus : Qt::NoFocus);
+}
+
+/// Where there is none yet, the page that offers to open one.
+void MainWindow::focusDrawing() {
+  (pages_->currentWidget() == welcome_ ? static_cast<QWidget*>(welcome_) : canvas())->setFocus();
+}
+
+void MainWindow::focusNextPart(int step) { graft::focusNextPart(*this, *pages_->currentWidget(), step); }
 
 void MainWindow::showRuleTab(RulesPanel::Tab tab) {
   if (docks_->arrangement() != Arrangement::Rewrite) arrange(Arrangement::Rewrite);

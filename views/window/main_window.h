@@ -82,6 +82,8 @@ class MainWindow : public QMainWindow {
   /// Null until it is asked for.
   Tour* tour() { return tour_; }
   QString statusText() const;
+  /// The keyboard goes to the next part of the window; `step` -1: to the one before.
+  void focusNextPart(int step);
   /// The first action of that object name; null where there is none.
   QAction* action(const QString& name) const { return findChild<QAction*>(name); }
 
@@ -104,6 +106,8 @@ class MainWindow : public QMainWindow {
   void connectFiles();
   void begin();
   void afterArranging(Arrangement arrangement);
+  void skipUnusedTabBars();
+  void focusDrawing();
   void refreshBreadcrumb();
   void refreshRecent();
   void fitScreen();

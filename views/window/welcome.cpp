@@ -28,6 +28,7 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   auto* line = new QLabel(tr("See inside a PyTorch model and make it faster."), this);
   auto* open = new QPushButton(icon(QStringLiteral("open")), tr("Open a model…"), this);
   open->setDefault(true);
+  setFocusProxy(open);
   auto* rules = new QPushButton(icon(QStringLiteral("rewrite")), tr("Open rules…"), this);
   auto* tour = new QPushButton(tr("Ten-minute tour"), this);
   connect(open, &QPushButton::clicked, this, &WelcomePage::openAsked);
@@ -45,6 +46,7 @@ WelcomePage::WelcomePage(QWidget* parent) : QWidget(parent) {
   auto* buttons = new QHBoxLayout;
   for (QPushButton* b : {open, rules, tour}) {
     b->setMinimumHeight(open->sizeHint().height());  // those with icons are taller
+    b->setAutoDefault(true);                         // Return presses the one that has the keyboard
     buttons->addWidget(b);
   }
   buttons->addStretch();

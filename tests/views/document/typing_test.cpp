@@ -161,6 +161,18 @@ class TypingTest : public test::WindowFixture {
     QVERIFY(rule().matched);
   }
 
+  /// "No match" would be said of the model before.
+  void rulesAreNotMatchedYetWhenAModelIsOpened() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    bool isMatched = true;
+    connect(&document(), &Document::opened, this, [&] { isMatched = rule().matched; });
+    document().open(model_);
+    QTRY_VERIFY(!isMatched);
+    QTRY_VERIFY(rule().matched);
+    QCOMPARE(rule().matches.size(), size_t{4});
+  }
+
   void aMistakeIsToldOnce() {
     open();
     type(QString::fromLatin1(rulesText));

@@ -6,6 +6,7 @@
 #include <QAccessible>
 #include <QComboBox>
 #include <QDialog>
+#include <QFileDialog>
 #include <QFontInfo>
 #include <QHash>
 #include <QHeaderView>
@@ -15,6 +16,7 @@
 #include <QPushButton>
 #include <QTabBar>
 #include <QTextEdit>
+#include <QTimer>
 #include <QToolBar>
 #include <QToolButton>
 #include <QTreeWidget>
@@ -26,8 +28,11 @@
 #include "views/canvas/canvas_paint.h"
 #include "views/canvas/small_text.h"
 #include "views/layout/palette.h"
+#include "views/panels/rules/matches_panel.h"
+#include "views/panels/rules/rule_list.h"
 #include "views/panels/rules/rules_panel.h"
 #include "views/panels/run/plot.h"
+#include "views/widgets/qscintilla.h"
 #include "views/window/command_palette.h"
 
 using namespace graft;
@@ -278,6 +283,74 @@ class AccessibilityTest : public test::WindowFixture {
       }
       QVERIFY2(unseen.isEmpty(), qPrintable(unseen.join(QLatin1Char('\n'))));
     }
+  }
+
+  /// An editor takes Tab as a letter: without F6, the keyboard could not leave it.
+  void theKeyboardGoesFromPanelToPanel() {
+    openAll();
+    window_->arrange(Arrangement::Rewrite);
+    window_->activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    QTest::qWait(150);
+    QWidget* text = window_->panel<RuleEditor>()->findChild<QsciScintilla*>();
+    QVERIFY(text);
+    text->setFocus();
+    QTest::keyClick(text, Qt::Key_Tab);
+    QCOMPARE(QApplication::focusWidget(), text);
+    QList<QWidget*> visited;
+    const auto press = [](Qt::KeyboardModifiers with) {
+      QTest::keyClick(QApplication::focusWidget(), Qt::Key_F6, with);
+      return QApplication::focusWidget();
+    };
+    for (QWidget* w = press(Qt::NoModifier); w != text; w = press(Qt::NoModifier)) {
+      QVERIFY2(!visited.contains(w) && visited.size() < 12, qPrintable(described(w)));
+      QVERIFY2(w->isVisible() && !w->visibleRegion().isEmpty(), qPrintable(described(w)));
+      visited << w;
+    }
+    const auto comesTo = [&](const QWidget* part) {
+      return std::any_of(visited.begin(), visited.end(),
+                         [&](const QWidget* w) { return w == part || part->isAncestorOf(w); });
+    };
+    auto* rules = window_->panel<RuleList>();
+    QVERIFY(visited.contains(rules));
+    QVERIFY(comesTo(window_->canvas()));
+    QVERIFY(comesTo(window_->docks().dock(QStringLiteral("history"))));
+    for (auto back = visited.rbegin(); back != visited.rend(); ++back) QCOMPARE(press(Qt::ShiftModifier), *back);
+    QCOMPARE(press(Qt::ShiftModifier), text);
+    rules->setFocus();
+    QTest::keyClick(rules, Qt::Key_Tab);  // the lists, then the buttons below them
+    auto* list = qobject_cast<QTreeWidget*>(QApplication::focusWidget());
+    QVERIFY(list && list != rules && window_->panel<MatchesPanel>()->isAncestorOf(list));
+  }
+
+  void anEmptyWindowIsUsedByKeysAlone() {
+    start();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    auto* open = qobject_cast<QPushButton*>(QApplication::focusWidget());
+    QVERIFY(open && open->text() == QStringLiteral("Open a model…"));
+    const QWidget* const first = open;
+    QList<QWidget*> visited;
+    for (QWidget* w = open; visited.size() < 8 && !(w == first && !visited.isEmpty());
+         w = QApplication::focusWidget()) {
+      QVERIFY2(w->isVisible() && !w->visibleRegion().isEmpty(), qPrintable(described(w)));
+      visited << w;
+      QTest::keyClick(w, Qt::Key_Tab);
+    }
+    QVERIFY(visited.size() >= 3);
+    open->setFocus();
+    QTimer poll;
+    connect(&poll, &QTimer::timeout, this, [&] {
+      auto* dialog = qobject_cast<QFileDialog*>(QApplication::activeModalWidget());
+      if (!dialog) return;
+      poll.stop();
+      auto* name = dialog->findChild<QLineEdit*>(QStringLiteral("fileNameEdit"));
+      name->setText(model_);  // typed, it would be completed
+      QTest::keyClick(name, Qt::Key_Return);
+    });
+    poll.start(20);
+    QTest::keyClick(open, Qt::Key_Return);
+    QTRY_VERIFY(document().isOpen());
+    QTRY_COMPARE(window_->focusWidget(), static_cast<QWidget*>(window_->canvas()));
   }
 
   void lettersAreNinePixelsAtLeast() {

@@ -4,6 +4,7 @@
 #include <QHeaderView>
 #include <QMenu>
 #include <QVBoxLayout>
+#include <utility>
 
 #include "views/panels/rules/rule_list.h"
 #include "views/widgets/qt_color.h"
@@ -52,6 +53,9 @@ MatchesPanel::MatchesPanel(Document& document, QWidget* parent) : QWidget(parent
   column->addWidget(list_, 1);
   column->addWidget(hint_, 1);
   column->addLayout(bottom);
+  QWidget* before = rules_;
+  for (QWidget* next : std::initializer_list<QWidget*>{list_, recipes_, preview_, apply_})
+    setTabOrder(std::exchange(before, next), next);
 
   connect(rules_, &RuleList::chosen, this, &MatchesPanel::ruleChosen);
   connect(list_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
