@@ -269,7 +269,7 @@ void Document::loadLibrary(const QString& path) {
                    return Q_EMIT failed(tr("%1 was not loaded").arg(QFileInfo(file).fileName()), reply.error);
                  engine_.addWords({QStringLiteral("--library"), file});
                  QStringList operators;
-                 for (const QJsonValue& name : reply.result.value(QLatin1String("operators")).toArray())
+                 for (const QJsonValue name : reply.result.value(QLatin1String("operators")).toArray())
                    operators << name.toString();
                  Q_EMIT libraryLoaded(file, operators);
                });
