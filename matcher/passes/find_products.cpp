@@ -2,7 +2,7 @@
 // `(x.unsqueeze(2) * y.unsqueeze(1)).sum(-1)`, becomes torch.einsum. The tensor in between is as large as both sides of
 // the result times what is summed up; einsum multiplies matrices and does not make it.
 #include <algorithm>
-#include <ranges>
+#include <memory>
 #include <set>
 
 #include "core/ir/operators/operator_facts.h"
@@ -22,11 +22,11 @@ const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
   return shape ? &*shape : nullptr;
 }
 
-/// What each operand of the multiplication has of its result's dimensions.
+/// An operand of the multiplication, with a letter for each of its dimensions. One of one element broadcasts, in einsum
+/// as in the multiplication: whether it always has one element is not known of a traced model.
 struct Operand {
   ValueId value;
-  std::string letters;         ///< of the dimensions that it keeps
-  std::vector<int64_t> drops;  ///< its own dimensions that broadcast, ascending: of one element
+  std::string letters;
 };
 
 struct Product {
@@ -56,6 +56,7 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
   const Value& between = g.value(whole);
   if (!between.producer || between.users.size() != 1 || between.returnUses > 0) return std::nullopt;
   const Node& mul = g.node(between.producer);
+  if (mul.parent != sum.parent) return std::nullopt;
   if (mul.op->name != "aten.mul.Tensor" || mul.args.size() < 2 || !mul.args[0].isValue() || !mul.args[1].isValue())
     return std::nullopt;
   const ValueId x = mul.args[0].valueId(), y = mul.args[1].valueId();
@@ -71,7 +72,7 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
   const bool* const keepsDims = keepdim ? keepdim->as<bool>() : nullptr;
   if (!reduced || (keepdim && !keepsDims)) return std::nullopt;
 
-  Product out{{x, {}, {}}, {y, {}, {}}, {}, *reduced, keepsDims && *keepsDims, mul.id};
+  Product out{{x, {}}, {y, {}}, {}, *reduced, keepsDims && *keepsDims, mul.id};
   int64_t rows = 1, columns = 1, inner = 1;
   for (size_t i = 0; i < of->size(); ++i) {
     const auto place = [&](const std::vector<Dim>& shape) {
@@ -83,13 +84,8 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
     const bool xBroadcasts = isOne(*ofX), yBroadcasts = isOne(*ofY);
     const int64_t size = (*of)[i].isStatic() ? (*of)[i].size : unknownSize;
     const char letter = static_cast<char>('a' + i);
-    const auto take = [&](Operand& operand, const std::vector<Dim>& shape, bool drops) {
-      if (place(shape) < 0) return;
-      if (drops)
-        operand.drops.emplace_back(place(shape));
-      else
-        operand.letters += letter;
-    };
+    if (place(*ofX) >= 0) out.left.letters += letter;
+    if (place(*ofY) >= 0) out.right.letters += letter;
     if (std::ranges::find(*reduced, static_cast<int64_t>(i)) != reduced->end()) {
       if (xBroadcasts || yBroadcasts) return std::nullopt;
       inner *= size;
@@ -97,9 +93,6 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
       if (xBroadcasts != yBroadcasts) (yBroadcasts ? rows : columns) *= size;
       out.result += letter;
     }
-    // A dimension of one element on both sides is the left one's, where that has it.
-    take(out.left, *ofX, xBroadcasts && !yBroadcasts);
-    take(out.right, *ofY, yBroadcasts && (!xBroadcasts || place(*ofX) >= 0));
   }
   if (rows < leastSide || columns < leastSide || inner < leastSide) return std::nullopt;
   return out;
@@ -108,14 +101,8 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
 Status replace(GraphEditor& editor, NodeId id, const Product& p) {
   editor.begin(id);
   NodeBuilder b(editor, id);
-  const auto operand = [&](const Operand& o) {
-    Argument value(o.value);
-    for (const int64_t d : o.drops | std::views::reverse) value = b.call("aten.squeeze.dim", {value, Argument(d)});
-    return value;
-  };
-  const Argument left = operand(p.left), right = operand(p.right);
   Argument whole = b.call("aten.einsum.default", {Argument(p.left.letters + "," + p.right.letters + "->" + p.result),
-                                                  Argument::list({left, right})});
+                                                  Argument::list({Argument(p.left.value), Argument(p.right.value)})});
   for (const int64_t d : p.reduced)
     if (p.keepsDims) whole = b.call("aten.unsqueeze.default", {whole, Argument(d)});
   if (b.error()) {  // it stays as it is
@@ -133,12 +120,14 @@ Status replace(GraphEditor& editor, NodeId id, const Product& p) {
 
 Status findProducts(GraphEditor& editor, const Step&) {
   const Graph& g = editor.graph();
-  const GraphIndex index(g);
-  std::vector<std::pair<NodeId, Product>> found;
-  for (const NodeId id : g.order())
-    if (auto product = productOf(g, index, g.node(id))) found.emplace_back(id, std::move(*product));
-  for (const auto& [id, product] : found)
-    if (const Status s = replace(editor, id, product); !s) return s;
+  // An operand of one may be the result of another: each is looked for in what the graph is by then.
+  auto index = std::make_unique<GraphIndex>(g);
+  for (const NodeId id : std::vector<NodeId>(index->order)) {
+    const auto product = productOf(g, *index, g.node(id));
+    if (!product) continue;
+    if (const Status s = replace(editor, id, *product); !s) return s;
+    index = std::make_unique<GraphIndex>(g);
+  }
   return done();
 }
 

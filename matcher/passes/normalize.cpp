@@ -29,8 +29,10 @@ ValueId handsOn(const Graph& g, const Node& n) {
   if ((name == "aten.mul.Tensor" || name == "aten.div.Tensor") && n.args.size() == 2 && isFloating(g, x)) {
     if (isOne(n.args[1])) return x;
   }
-  // Some models begin a sum with 0.
-  if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && n.args.size() >= 2 && isFloating(g, x)) {
+  // Some models begin a sum with 0. Of a view, or of what a caller gave, the addition makes a copy.
+  const NodeId producer = g.value(x).producer;
+  const bool isMade = producer && !g.node(producer).op->is(OperatorFact::View) && !g.node(producer).op->writes();
+  if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && n.args.size() >= 2 && isFloating(g, x) && isMade) {
     if (n.args[1].number() == 0.0 && !n.args[1].as<bool>()) return x;
   }
   if (name == "aten.to.dtype" && n.args.size() == 5) {

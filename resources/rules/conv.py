@@ -123,8 +123,8 @@ class AddedBatchNorm(Rule):
         filters = w + F.pad(to_itself, [columns, columns, rows, rows])
         return torch.conv2d(x, filters, b + beta - mean * factor, [1, 1], padding, [1, 1], groups)
 
-    def where(w, padding, groups):
-        return keeps_sizes(w, padding) and groups == 1 and w.shape[0] == w.shape[1]
+    def where(w, mean, gamma, padding, groups):
+        return keeps_sizes(w, padding) and w.dtype == gamma.dtype and w.dtype == mean.dtype and groups == 1 and w.shape[0] == w.shape[1]
 
 
 class AddedBatchNormByChannel(Rule):
@@ -141,8 +141,8 @@ class AddedBatchNormByChannel(Rule):
         filters = w + F.pad(factor.view(-1, 1, 1, 1), [columns, columns, rows, rows])
         return torch.conv2d(x, filters, b + beta - mean * factor, [1, 1], padding, [1, 1], groups)
 
-    def where(w, padding, groups):
-        return keeps_sizes(w, padding) and w.shape[1] == 1 and w.shape[0] == groups
+    def where(w, mean, gamma, padding, groups):
+        return keeps_sizes(w, padding) and w.dtype == gamma.dtype and w.dtype == mean.dtype and w.shape[1] == 1 and w.shape[0] == groups
 
 
 # Over time and in volumes.

@@ -37,10 +37,12 @@ std::optional<DType> realOf(DType d) {
 enum class Numbers { Same, Complex, Real };
 /// What kind of numbers an operator makes of its first argument's, where it goes from one to the other.
 Numbers numbersOf(std::string_view op) {
-  static const std::set<std::string_view> real{"abs",  "angle",      "fft_hfft", "fft_irfft",   "fft_irfft2",
-                                               "imag", "fft_irfftn", "real",     "view_as_real"},
-      complex{"fft_fft",  "fft_fft2",  "fft_fftn",  "fft_ifft",        "fft_ifft2", "fft_ifftn", "fft_ihfft",
-              "fft_rfft", "fft_rfft2", "fft_rfftn", "view_as_complex", "complex",   "polar"};
+  static const std::set<std::string_view> real{
+      "_fft_c2r",   "abs",  "angle", "fft_hfft",           "fft_hfft2", "fft_hfftn", "fft_irfft",   "fft_irfft2",
+      "fft_irfftn", "imag", "istft", "linalg_vector_norm", "norm",      "real",      "view_as_real"},
+      complex{"_fft_c2c",  "_fft_r2c",   "complex",        "fft_fft",    "fft_fft2",       "fft_fftn", "fft_ifft",
+              "fft_ifft2", "fft_ifftn",  "fft_ihfft",      "fft_ihfft2", "fft_ihfftn",     "fft_rfft", "fft_rfft2",
+              "fft_rfftn", "linalg_eig", "linalg_eigvals", "polar",      "view_as_complex"};
   return real.contains(op) ? Numbers::Real : complex.contains(op) ? Numbers::Complex : Numbers::Same;
 }
 
@@ -64,7 +66,10 @@ std::optional<DType> DTypeFacts::fromProducer(const Node& n, int depth) {
     return i < n.args.size() && n.args[i].isValue() ? of(n.args[i].valueId(), depth + 1) : std::nullopt;
   };
   const DTypeRule rule = n.op->facts->dtype;
-  if (const Numbers numbers = numbersOf(n.op->baseName()); numbers != Numbers::Same) {
+  Numbers numbers = numbersOf(n.op->baseName());
+  if (const Argument* const wanted = n.findArgument("return_complex"))  // stft
+    if (const bool* const is = wanted->as<bool>(); is && *is) numbers = Numbers::Complex;
+  if (numbers != Numbers::Same) {
     const auto in = tensor(0);
     if (in && (isFloatingPoint(*in) || isComplex(*in))) return numbers == Numbers::Real ? realOf(*in) : complexOf(*in);
   }
@@ -97,6 +102,18 @@ std::optional<DType> DTypeFacts::fromProducer(const Node& n, int depth) {
 template <class OfTensor>
 std::optional<DType> DTypeFacts::promoted(const Node& n, OfTensor&& tensor) const {
   const auto first = tensor(0);
+  // A complex operand makes the result complex, as wide as the widest.
+  std::optional<DType> widest;
+  bool isComplexResult = false;
+  for (size_t i = 0; i < n.args.size(); ++i) {
+    isComplexResult |= n.args[i].as<std::complex<double>>() != nullptr;
+    const auto d = tensor(i);
+    if (!d || !(isComplex(*d) || isFloatingPoint(*d))) continue;
+    isComplexResult |= isComplex(*d);
+    const auto wide = complexOf(*d);
+    if (wide && (!widest || dtypeSize(*wide) > dtypeSize(*widest))) widest = wide;
+  }
+  if (isComplexResult) return widest;
   bool tensorsFollow = false, allAgree = true, wholeNumbers = true;
   for (size_t i = 1; i < n.args.size(); ++i) {
     const Argument& a = n.args[i];
@@ -106,7 +123,7 @@ std::optional<DType> DTypeFacts::promoted(const Node& n, OfTensor&& tensor) cons
     allAgree = allAgree && (!isTensor || tensor(i) == first);
     wholeNumbers = wholeNumbers && kind == Type::Kind::Int && !a.as<double>() && !a.as<std::complex<double>>();
   }
-  if (first && (isFloatingPoint(*first) || isComplex(*first)) && allAgree) return first;
+  if (first && isFloatingPoint(*first) && allAgree) return first;
   if (first && !tensorsFollow && wholeNumbers && *first != DType::Bool && n.op->facts->dtype == DTypeRule::Promotes)
     return first;
   const auto second = tensor(1);

@@ -1,6 +1,7 @@
 #include "core/torch/run/float32_parts.h"
 
 #include <algorithm>
+#include <complex>
 #include <set>
 #include <unordered_map>
 #include <utility>
@@ -22,41 +23,56 @@ bool lacksHalfPrecision(std::string_view op) {
                                                 "_linalg_slogdet",
                                                 "_linalg_solve_ex",
                                                 "_linalg_svd",
+                                                "_lu_with_info",
+                                                "_pdist_forward",
                                                 "cdist",
                                                 "cholesky",
+                                                "cholesky_inverse",
                                                 "cholesky_solve",
+                                                "complex",
                                                 "det",
                                                 "fft_fft",
                                                 "fft_fft2",
                                                 "fft_fftn",
                                                 "fft_hfft",
+                                                "fft_hfft2",
+                                                "fft_hfftn",
                                                 "fft_ifft",
                                                 "fft_ifft2",
                                                 "fft_ifftn",
                                                 "fft_ihfft",
+                                                "fft_ihfft2",
+                                                "fft_ihfftn",
                                                 "fft_irfft",
                                                 "fft_irfft2",
                                                 "fft_irfftn",
                                                 "fft_rfft",
                                                 "fft_rfft2",
                                                 "fft_rfftn",
+                                                "geqrf",
                                                 "inverse",
                                                 "istft",
                                                 "linalg_cholesky",
                                                 "linalg_cholesky_ex",
+                                                "linalg_cond",
                                                 "linalg_det",
                                                 "linalg_eig",
                                                 "linalg_eigh",
                                                 "linalg_eigvals",
                                                 "linalg_eigvalsh",
+                                                "linalg_householder_product",
                                                 "linalg_inv",
                                                 "linalg_inv_ex",
+                                                "linalg_ldl_factor",
                                                 "linalg_lstsq",
                                                 "linalg_lu",
                                                 "linalg_lu_factor",
                                                 "linalg_lu_solve",
                                                 "linalg_matrix_exp",
+                                                "linalg_matrix_norm",
+                                                "linalg_matrix_power",
                                                 "linalg_matrix_rank",
+                                                "linalg_norm",
                                                 "linalg_pinv",
                                                 "linalg_qr",
                                                 "linalg_slogdet",
@@ -65,14 +81,27 @@ bool lacksHalfPrecision(std::string_view op) {
                                                 "linalg_solve_triangular",
                                                 "linalg_svd",
                                                 "linalg_svdvals",
+                                                "linalg_tensorinv",
+                                                "linalg_tensorsolve",
                                                 "logdet",
                                                 "matrix_exp",
+                                                "orgqr",
+                                                "ormqr",
+                                                "pdist",
                                                 "pinverse",
+                                                "polar",
                                                 "qr",
+                                                "quantile",
                                                 "slogdet",
+                                                "special_bessel_j0",
+                                                "special_bessel_j1",
+                                                "special_erfcx",
+                                                "special_ndtri",
+                                                "special_zeta",
                                                 "stft",
                                                 "svd",
-                                                "triangular_solve"};
+                                                "triangular_solve",
+                                                "view_as_complex"};
   return names.contains(op);
 }
 
@@ -136,6 +165,22 @@ class Keeper {
     Type t = g_.value(v).type;
     if (t.isTensor() && !t.tensorInfo.dtype && v.index < dtypes_.size()) t.tensorInfo.dtype = dtypes_[v.index];
     return kindOf(t);
+  }
+
+  /// Computes with complex numbers: those of two halves have few kernels.
+  bool isComplex(const Node& n) const {
+    bool is = false;
+    const auto look = [&](ValueId v) {
+      const auto& said = g_.value(v).type.tensorInfo.dtype;
+      const auto dtype = said ? said : v.index < dtypes_.size() ? dtypes_[v.index] : std::nullopt;
+      is |= dtype == DType::Complex32 || dtype == DType::Complex64 || dtype == DType::Complex128;
+    };
+    for (const Argument& a : n.args) {
+      is |= a.as<std::complex<double>>() != nullptr;
+      a.forEachValue(look);
+    }
+    for (ValueId v : n.outputs) look(v);
+    return is;
   }
 
   /// A file may leave types open, of which operators tell the dtype.
@@ -317,7 +362,7 @@ class Keeper {
     const bool isQuotient = quotients_[n.id.index];
     if (n.op->writes() && !isQuotient) {
       keeps = !n.args.empty() && n.args[0].isValue() && float32_[n.args[0].valueId().index];
-    } else if (isQuotient || !inModel || named_[n.id.index] || lacksHalfPrecision(n.op->baseName())) {
+    } else if (isQuotient || !inModel || named_[n.id.index] || lacksHalfPrecision(n.op->baseName()) || isComplex(n)) {
       keeps = true;
     } else if (inFloat32) {
       keeps = (allSquared && n.op->facts->family == OperatorFamily::Arithmetic) || biasesScores(n);

@@ -22,8 +22,8 @@ struct InputSet {
   bool onlyTold = false;
   bool fewRows = false;  ///< fewer than given, but not one, of the size that comes first (the batch)
   bool instead = false;  ///< to be tried where the set before it is refused, and only there
-  /// Each element may be what the original makes of these inputs changed by a unit in the last place (nearlyEqual): a
-  /// recurrence or a cancellation may make any rounding large.
+  /// Each element may be what the original makes of these inputs changed by a unit in the last place (nearlyEqual,
+  /// isAmong): a recurrence or a cancellation may make any rounding large.
   bool mayBeSensitive = false;
 };
 

@@ -1,5 +1,9 @@
 #include <ATen/core/Tensor.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/maximum.h>
+#include <ATen/ops/minimum.h>
 #include <ATen/ops/view_as_real.h>
+#include <ATen/ops/zeros_like.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -324,6 +328,44 @@ std::vector<std::string> notCompared(const std::vector<Difference>& outputs) {
     out.push_back(fmt::format("{} ({}): {}{}", titleOf(d), d.type, d.why, help));
   }
   return out;
+}
+
+bool isAmong(const std::vector<TensorSet>& runs, const TensorSet& actual) {
+  const std::vector<Leaf> results = flatten(actual);
+  std::vector<std::vector<Leaf>> all;
+  for (const TensorSet& r : runs) {
+    all.push_back(flatten(r));
+    if (all.back().size() != results.size()) return false;
+  }
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].value.isTensor()) continue;
+    const at::Tensor a = plain(results[i].value.toTensor());
+    if (!a.is_floating_point()) {
+      if (!all[0][i].value.isTensor() || !at::equal(plain(all[0][i].value.toTensor()), a)) return false;
+      continue;
+    }
+    const Tolerance tol = toleranceFor(a.scalar_type());
+    const at::Tensor y = a.to(at::kDouble);
+    at::Tensor low, high, isKind, isOpen, isNumber;
+    for (const std::vector<Leaf>& run : all) {
+      if (!run[i].value.isTensor()) return false;
+      const at::Tensor x = plain(run[i].value.toTensor()).to(at::kDouble);
+      if (x.sizes() != y.sizes()) return false;
+      const at::Tensor number = x.isfinite(), same = (x == y).logical_or(x.isnan().logical_and(y.isnan()));
+      constexpr double inf = std::numeric_limits<double>::infinity();
+      const at::Tensor least = x.masked_fill(number.logical_not(), inf),
+                       most = x.masked_fill(number.logical_not(), -inf);
+      low = low.defined() ? at::minimum(low, least) : least;
+      high = high.defined() ? at::maximum(high, most) : most;
+      isKind = isKind.defined() ? isKind.logical_or(same) : same;
+      isOpen = isOpen.defined() ? isOpen.logical_or(number.ne(isNumber)) : at::zeros_like(number);
+      isNumber = isNumber.defined() ? isNumber : number;
+    }
+    const at::Tensor room = (high - low) + tol.absolute + tol.relative * at::maximum(low.abs(), high.abs());
+    const at::Tensor isInside = (y >= low - room).logical_and(y <= high + room);
+    if (!isKind.logical_or(y.isfinite().logical_and(isInside.logical_or(isOpen))).all().item<bool>()) return false;
+  }
+  return true;
 }
 
 WithinTolerance compareWithin(const TensorSet& expected, const TensorSet& actual, const RewriteTolerance& tolerance) {

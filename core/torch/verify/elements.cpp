@@ -131,34 +131,20 @@ class Doubles {
   at::Tensor flat_, buffer_;
 };
 
-/// What would follow the dtype's largest number if there were one more: it rounds to infinity. Infinity where a double
-/// does not hold it.
-double beyondRange(at::ScalarType t) {
-  switch (t) {
-    case at::ScalarType::Half:
-      return 65536;
-    case at::ScalarType::BFloat16:
-    case at::ScalarType::Float:
-      return 0x1p128;
-    default:
-      return std::numeric_limits<double>::infinity();
-  }
-}
-
-/// Where a number near the end of the range is expected, a rounding makes an infinity of its sign: that counts as
-/// `beyond`.
-double withoutOverflow(double actual, double expected, double beyond) {
-  constexpr double near = 0.99;
-  const bool isNear = std::isinf(actual) && std::isfinite(expected) && std::abs(expected) > near * beyond &&
-                      std::signbit(expected) == std::signbit(actual);
-  return isNear ? std::copysign(beyond, actual) : actual;
+/// Where a half is expected that is finite, and fp64 computes a number that a half rounds to infinity, an infinity is a
+/// result like the largest number: it counts as the number behind that.
+double withoutOverflow(double actual, double expected, double reference, at::ScalarType dtype) {
+  constexpr double beyond = 65536, rounded = 65520;  // what follows the largest half, and from where halves round to it
+  const bool isOverflow = dtype == at::ScalarType::Half && std::isinf(actual) && std::isfinite(expected) &&
+                          std::abs(reference) >= rounded && std::signbit(reference) == std::signbit(actual);
+  return isOverflow ? std::copysign(beyond, actual) : actual;
 }
 
 /// Adds elements of which some are not finite, one after the other.
 void addEach(Sums& s, const double* pe, const double* pa, const double* pr, int64_t from, int64_t n,
-             const Tolerance& tol, bool forgive, double beyond) {
+             const Tolerance& tol, bool forgive, at::ScalarType dtype) {
   for (int64_t i = 0; i < n; ++i) {
-    const double x = pe[i], y = withoutOverflow(pa[i], x, beyond);
+    const double x = pe[i], y = pr ? withoutOverflow(pa[i], x, pr[i], dtype) : pa[i];
     if (!std::isfinite(x) || !std::isfinite(y)) {
       // The original itself is not what fp64 computes: it overflowed, or its operator makes NaN of an infinity.
       if (forgive && pr && !sameKind(x, pr[i])) continue;
@@ -298,7 +284,6 @@ Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tens
   forEachChunk(expected.numel(), [&](int64_t chunk, int64_t begin, int64_t count) {
     Sums& s = parts[static_cast<size_t>(chunk)];
     Doubles e(flatE), a(flatA);
-    const double beyond = beyondRange(actual.scalar_type());
     std::optional<Doubles> r;
     if (flatR.defined()) r.emplace(flatR);
     for (int64_t from = begin; from < begin + count; from += Doubles::most) {
@@ -308,7 +293,7 @@ Sums sumsOf(const at::Tensor& expected, const at::Tensor& actual, const at::Tens
                                                : addFinite<Judge::Elements>(s, pe, pa, pr, from, whole, tol);
       const int64_t rest = added ? whole : 0;
       addEach(s, pe + rest, pa + rest, pr ? pr + rest : nullptr, from + rest, n - rest, tol, judge == Judge::Elements,
-              beyond);
+              actual.scalar_type());
     }
   });
   Sums s;
@@ -322,12 +307,11 @@ int64_t firstBeyond(const at::Tensor& expected, const at::Tensor& actual, const 
   std::atomic<int64_t> first = std::numeric_limits<int64_t>::max();
   forEachChunk(expected.numel(), [&](int64_t, int64_t begin, int64_t count) {
     Doubles e(flatE), a(flatA), r(flatR);
-    const double beyond = beyondRange(actual.scalar_type());
     for (int64_t from = begin; from < begin + count && from < first; from += Doubles::most) {
       const int64_t n = std::min(Doubles::most, begin + count - from);
       const double *pe = e.read(from, n), *pa = a.read(from, n), *pr = r.read(from, n);
       for (int64_t i = 0; i < n; ++i) {
-        const double off = std::abs(withoutOverflow(pa[i], pe[i], beyond) - pr[i]);
+        const double off = std::abs(withoutOverflow(pa[i], pe[i], pr[i], actual.scalar_type()) - pr[i]);
         if (off <= allowed + tol.absolute + tol.relative * std::abs(pr[i]) || !std::isfinite(pe[i]) ||
             !std::isfinite(pr[i]))
           continue;

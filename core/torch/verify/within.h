@@ -1,4 +1,4 @@
-// Comparing by a tolerance that a rule declares, whatever the dtypes are.
+// Comparing by a tolerance that a rule declares, whatever the dtypes are, and with several runs of the original.
 //
 // Private to core/torch.
 #pragma once
@@ -16,5 +16,10 @@ struct WithinTolerance {
 };
 /// Shapes must agree, and the places of NaN and infinities.
 WithinTolerance compareWithin(const TensorSet& expected, const TensorSet& actual, const RewriteTolerance&);
+
+/// Whether each element of `actual` is what one of several runs of the original may give there: within the usual
+/// tolerance of what they give, and at most as far out as they lie apart. NaN or an infinity where one of them has it;
+/// any number where they are not agreed that there is one. All sets have the same tensors; false where they do not.
+bool isAmong(const std::vector<TensorSet>& runs, const TensorSet& actual);
 
 }  // namespace graft

@@ -21,8 +21,7 @@ class Search {
   Search(const Graph& g, DType to, const TensorSet& inputs, const Job& job)
       : g_(g), to_(to), inputs_(inputs), job_(job), device_(deviceOf(inputs)) {}
 
-  /// Nothing where no choice of nodes helps.
-
+  /// Nothing where no choice of nodes helps, or none is needed.
   std::optional<GraphWithinRange> run() {
     const auto narrowInputs = convert(inputs_, device_, to_);
     if (!narrowInputs) return std::nullopt;
@@ -41,6 +40,7 @@ class Search {
         cast->graph.returns()[i].forEachValue([&](ValueId v) { after += narrow->nonFinite(v); });
         suffers |= after > before;
       }
+      if (!suffers && kept_.empty()) return std::nullopt;  // infinite in float32, too
       if (!suffers) return GraphWithinRange{std::move(cast->graph), names()};
       if (!keepMore(overflowedValues(g_, *narrow, *wide_))) return std::nullopt;
     }

@@ -18,6 +18,7 @@
 #include "core/torch/semantics.h"
 #include "core/torch/values/values.h"
 #include "core/torch/verification.h"
+#include "core/torch/verify/within.h"
 #include "tests/support/catch.h"
 #include "tests/support/graphs.h"
 #include "tests/support/temp_dir.h"
@@ -228,6 +229,34 @@ TEST_CASE("the operator is named that overflows on the way to an output") {
   REQUIRE(v->overflow);
   CHECK(v->overflow->node == "big");
   CHECK_THAT(notCompared(v->outputs).at(0), ContainsSubstring("bfloat16 and float32 (--dtype) have a wider range"));
+}
+
+TEST_CASE("a half may round to infinity where fp64 computes more than it holds, and nowhere else") {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto passes = [](double expected, double actual, double reference) {
+    const TensorSet e = tensorSet({at::tensor({1.0, expected}, at::kDouble).to(at::kHalf)}),
+                    a = tensorSet({at::tensor({1.0, actual}, at::kDouble).to(at::kHalf)}),
+                    r = tensorSet({at::tensor({1.0, reference}, at::kDouble)});
+    const auto all = compareElements(e, a, &r);
+    REQUIRE(all.size() == 1);
+    return all[0].passed;
+  };
+  CHECK(passes(-65504, -inf, -65521));
+  CHECK_FALSE(passes(-65504, -inf, -65504));  // what marks masked places
+  CHECK_FALSE(passes(-65504, inf, -65521));
+  CHECK_FALSE(passes(1000, inf, 1000));
+}
+
+TEST_CASE("an element may be what the original gives for neighbouring inputs, and no other may") {
+  constexpr double inf = std::numeric_limits<double>::infinity();
+  const auto set = [](const std::vector<double>& elements) { return tensorSet({at::tensor(elements, at::kFloat)}); };
+  const std::vector<TensorSet> runs{set({1, 5, 7, inf, 3}), set({1, 6, 7, 2, 3})};
+  CHECK(isAmong(runs, set({1, 5.5, 7, inf, 3})));
+  CHECK(isAmong(runs, set({1, 6.9, 7, -40, 3})));      // as far out as they lie apart; any number where one is infinite
+  CHECK_FALSE(isAmong(runs, set({1, 7.1, 7, 2, 3})));  // farther
+  CHECK_FALSE(isAmong(runs, set({1.01, 5, 7, 2, 3})));  // where they agree, the tolerance decides
+  CHECK_FALSE(isAmong(runs, set({1, 5, 7, 2, inf})));
+  CHECK_FALSE(isAmong(runs, set({1, 5, 7, 2})));
 }
 
 TEST_CASE("a comparison says the same on any number of threads") {
