@@ -211,7 +211,9 @@ class Chosen(OwnRules):
         module = nn.Sequential(Gelu(), nn.ReLU(), ExactGelu())
         report = self.optimize(self.model(module))
         recipes = {r["recipe"]: r for r in report["recipes"]}
-        self.assertEqual((recipes["Both"]["kept"], recipes["More"]["kept"], recipes["More"]["behind"]), (True, True, "Both"), report)
+        self.assertEqual((recipes["Both"]["kept"], recipes["More"]["kept"]), (True, True), report)
+        # With the slow rule in both, it depends on the processor which of the two is first.
+        self.assertIn((recipes["Both"].get("behind"), recipes["More"].get("behind")), [(None, "Both"), ("More", None)], report)
         self.assertEqual({r["rule"] for r in report["rules"] if not r["kept"]}, {"SlowRelu"})
         self.assertEqual({s["name"] for s in report["result"]["steps"] if s["isRule"] and s["rewrites"]}, {"OneGelu", "OneExactGelu"})
         self.assertIn("aten.relu.default", self.json("info", self.out)["operators"])
