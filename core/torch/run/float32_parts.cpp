@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <complex>
 #include <set>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 
@@ -14,95 +16,21 @@ namespace {
 
 /// PyTorch has no kernels of half precision for these, or (Fourier transforms) for some sizes on a GPU alone.
 bool lacksHalfPrecision(std::string_view op) {
-  static const std::set<std::string_view> names{"_cdist_forward",
-                                                "_fft_c2c",
-                                                "_fft_c2r",
-                                                "_fft_r2c",
-                                                "_linalg_det",
-                                                "_linalg_eigh",
-                                                "_linalg_slogdet",
-                                                "_linalg_solve_ex",
-                                                "_linalg_svd",
-                                                "_lu_with_info",
-                                                "_pdist_forward",
-                                                "cdist",
-                                                "cholesky",
-                                                "cholesky_inverse",
-                                                "cholesky_solve",
-                                                "complex",
-                                                "det",
-                                                "fft_fft",
-                                                "fft_fft2",
-                                                "fft_fftn",
-                                                "fft_hfft",
-                                                "fft_hfft2",
-                                                "fft_hfftn",
-                                                "fft_ifft",
-                                                "fft_ifft2",
-                                                "fft_ifftn",
-                                                "fft_ihfft",
-                                                "fft_ihfft2",
-                                                "fft_ihfftn",
-                                                "fft_irfft",
-                                                "fft_irfft2",
-                                                "fft_irfftn",
-                                                "fft_rfft",
-                                                "fft_rfft2",
-                                                "fft_rfftn",
-                                                "geqrf",
-                                                "inverse",
-                                                "istft",
-                                                "linalg_cholesky",
-                                                "linalg_cholesky_ex",
-                                                "linalg_cond",
-                                                "linalg_det",
-                                                "linalg_eig",
-                                                "linalg_eigh",
-                                                "linalg_eigvals",
-                                                "linalg_eigvalsh",
-                                                "linalg_householder_product",
-                                                "linalg_inv",
-                                                "linalg_inv_ex",
-                                                "linalg_ldl_factor",
-                                                "linalg_lstsq",
-                                                "linalg_lu",
-                                                "linalg_lu_factor",
-                                                "linalg_lu_solve",
-                                                "linalg_matrix_exp",
-                                                "linalg_matrix_norm",
-                                                "linalg_matrix_power",
-                                                "linalg_matrix_rank",
-                                                "linalg_norm",
-                                                "linalg_pinv",
-                                                "linalg_qr",
-                                                "linalg_slogdet",
-                                                "linalg_solve",
-                                                "linalg_solve_ex",
-                                                "linalg_solve_triangular",
-                                                "linalg_svd",
-                                                "linalg_svdvals",
-                                                "linalg_tensorinv",
-                                                "linalg_tensorsolve",
-                                                "logdet",
-                                                "matrix_exp",
-                                                "orgqr",
-                                                "ormqr",
-                                                "pdist",
-                                                "pinverse",
-                                                "polar",
-                                                "qr",
-                                                "quantile",
-                                                "slogdet",
-                                                "special_bessel_j0",
-                                                "special_bessel_j1",
-                                                "special_erfcx",
-                                                "special_ndtri",
-                                                "special_zeta",
-                                                "stft",
-                                                "svd",
-                                                "triangular_solve",
-                                                "view_as_complex"};
-  return names.contains(op);
+  static constexpr std::string_view names =
+      " "
+      "_cdist_forward _fft_c2c _fft_c2r _fft_r2c _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex "
+      "_linalg_svd _lu_with_info _pdist_forward cdist cholesky cholesky_inverse cholesky_solve complex det "
+      "fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ihfft "
+      "fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn geqrf inverse "
+      "istft linalg_cholesky linalg_cholesky_ex linalg_cond linalg_det linalg_eig linalg_eigh "
+      "linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor "
+      "linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_solve linalg_matrix_exp linalg_matrix_norm "
+      "linalg_matrix_power linalg_matrix_rank linalg_norm linalg_pinv linalg_qr linalg_slogdet linalg_solve "
+      "linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv "
+      "linalg_tensorsolve logdet matrix_exp orgqr ormqr pdist pinverse polar qr quantile slogdet "
+      "special_bessel_j0 special_bessel_j1 special_erfcx special_ndtri special_zeta stft svd "
+      "triangular_solve view_as_complex ";
+  return names.find(' ' + std::string(op) + ' ') != std::string_view::npos;
 }
 
 class Keeper {
