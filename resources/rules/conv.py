@@ -108,6 +108,15 @@ def keeps_sizes(w, padding):
     return w.dim() == 4 and w.shape[2] == 2 * padding[0] + 1 and w.shape[3] == 2 * padding[1] + 1
 
 
+def of_one_dtype(w, mean, gamma):
+    return w.dtype == gamma.dtype and w.dtype == mean.dtype
+
+
+def with_filter_of_one_place(x, w, b, added, added_bias, padding, groups):
+    filters = w + F.pad(added, [padding[1], padding[1], padding[0], padding[0]])
+    return torch.conv2d(x, filters, b + added_bias, [1, 1], padding, [1, 1], groups)
+
+
 class AddedBatchNorm(Rule):
     """A batch norm of the same image is a filter of one place, from each channel to itself."""
 
@@ -118,13 +127,11 @@ class AddedBatchNorm(Rule):
         padding: list[int], groups: int,
     ):
         factor = gamma * torch.rsqrt(var + eps)
-        rows, columns = padding[0], padding[1]
         to_itself = torch.diag(factor).unsqueeze(-1).unsqueeze(-1)
-        filters = w + F.pad(to_itself, [columns, columns, rows, rows])
-        return torch.conv2d(x, filters, b + beta - mean * factor, [1, 1], padding, [1, 1], groups)
+        return with_filter_of_one_place(x, w, b, to_itself, beta - mean * factor, padding, groups)
 
     def where(w, mean, gamma, padding, groups):
-        return keeps_sizes(w, padding) and w.dtype == gamma.dtype and w.dtype == mean.dtype and groups == 1 and w.shape[0] == w.shape[1]
+        return keeps_sizes(w, padding) and of_one_dtype(w, mean, gamma) and groups == 1 and w.shape[0] == w.shape[1]
 
 
 class AddedBatchNormByChannel(Rule):
@@ -137,12 +144,10 @@ class AddedBatchNormByChannel(Rule):
         padding: list[int], groups: int,
     ):
         factor = gamma * torch.rsqrt(var + eps)
-        rows, columns = padding[0], padding[1]
-        filters = w + F.pad(factor.view(-1, 1, 1, 1), [columns, columns, rows, rows])
-        return torch.conv2d(x, filters, b + beta - mean * factor, [1, 1], padding, [1, 1], groups)
+        return with_filter_of_one_place(x, w, b, factor.view(-1, 1, 1, 1), beta - mean * factor, padding, groups)
 
     def where(w, mean, gamma, padding, groups):
-        return keeps_sizes(w, padding) and w.dtype == gamma.dtype and w.dtype == mean.dtype and w.shape[1] == 1 and w.shape[0] == groups
+        return keeps_sizes(w, padding) and of_one_dtype(w, mean, gamma) and w.shape[1] == 1 and w.shape[0] == groups
 
 
 # Over time and in volumes.
