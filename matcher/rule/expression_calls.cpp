@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "core/base/suggest.h"
+#include "core/ir/operators/dtype_facts.h"
 #include "matcher/rule/rank.h"
 #include "matcher/rule/symbolic.h"
 
@@ -385,9 +386,7 @@ Result<Argument> evaluateCall(const Expression& e, const Environment& env) {
   if (name == "is_floating_point" || name == "element_size" || name == "is_complex") {
     if (!info.dtype) return expressionError(e, "the dtype of `" + toString(e.operands[0]) + "` is not known");
     if (name == "element_size") return Argument(static_cast<int64_t>(dtypeSize(*info.dtype)));
-    if (name == "is_complex")
-      return Argument(*info.dtype == DType::Complex32 || *info.dtype == DType::Complex64 ||
-                      *info.dtype == DType::Complex128);
+    if (name == "is_complex") return Argument(isComplex(*info.dtype));
     return Argument(isFloatingPoint(*info.dtype));
   }
   if (name == "is_contiguous") return expressionError(e, "strides are not known here; `is_contiguous` cannot be asked");

@@ -3,35 +3,23 @@
 #include <complex>
 #include <set>
 #include <string_view>
+#include <utility>
 
 namespace graft {
 namespace {
 
-bool isComplex(DType d) { return d == DType::Complex32 || d == DType::Complex64 || d == DType::Complex128; }
+constexpr std::pair<DType, DType> realAndComplex[] = {
+    {DType::Float16, DType::Complex32}, {DType::Float32, DType::Complex64}, {DType::Float64, DType::Complex128}};
 
 std::optional<DType> complexOf(DType d) {
-  switch (d) {
-    case DType::Float16:
-      return DType::Complex32;
-    case DType::Float32:
-      return DType::Complex64;
-    case DType::Float64:
-      return DType::Complex128;
-    default:
-      return isComplex(d) ? std::optional(d) : std::nullopt;
-  }
+  for (const auto& [real, complex] : realAndComplex)
+    if (d == real || d == complex) return complex;
+  return std::nullopt;
 }
 std::optional<DType> realOf(DType d) {
-  switch (d) {
-    case DType::Complex32:
-      return DType::Float16;
-    case DType::Complex64:
-      return DType::Float32;
-    case DType::Complex128:
-      return DType::Float64;
-    default:
-      return isFloatingPoint(d) ? std::optional(d) : std::nullopt;
-  }
+  for (const auto& [real, complex] : realAndComplex)
+    if (d == complex) return real;
+  return isFloatingPoint(d) ? std::optional(d) : std::nullopt;
 }
 
 enum class Numbers { Same, Complex, Real };
@@ -47,6 +35,8 @@ Numbers numbersOf(std::string_view op) {
 }
 
 }  // namespace
+
+bool isComplex(DType d) { return d == DType::Complex32 || d == DType::Complex64 || d == DType::Complex128; }
 
 std::optional<DType> DTypeFacts::of(ValueId v, int depth) {
   const Value& value = g_.value(v);

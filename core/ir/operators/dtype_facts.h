@@ -12,6 +12,9 @@
 
 namespace graft {
 
+/// Whether its numbers have a real and an imaginary part.
+bool isComplex(DType);
+
 /// It refers to the graph, and remembers what it has answered: it lives no longer than the dtypes stay.
 class DTypeFacts {
  public:

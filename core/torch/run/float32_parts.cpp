@@ -101,7 +101,7 @@ class Keeper {
     const auto look = [&](ValueId v) {
       const auto& said = g_.value(v).type.tensorInfo.dtype;
       const auto dtype = said ? said : v.index < dtypes_.size() ? dtypes_[v.index] : std::nullopt;
-      is |= dtype == DType::Complex32 || dtype == DType::Complex64 || dtype == DType::Complex128;
+      is |= dtype && graft::isComplex(*dtype);
     };
     for (const Argument& a : n.args) {
       is |= a.as<std::complex<double>>() != nullptr;
