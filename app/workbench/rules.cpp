@@ -125,7 +125,7 @@ bool rewroteNothing(const std::vector<StepRun>& steps) {
   return std::none_of(steps.begin(), steps.end(), [&](const StepRun& s) {
     const Pass* pass = s.isRule ? nullptr : findPass(s.name);
     const bool onlyTidies =
-        pass && pass->arguments.empty() && s.name != "find_products" &&
+        pass && pass->arguments.empty() && !pass->rewrites &&
         std::none_of(s.records.begin(), s.records.end(), [](const Record& r) { return r.changesNumbers; });
     if (hasRules && onlyTidies) return false;
     return s.isRule ? std::any_of(s.records.begin(), s.records.end(), changes) : !s.records.empty();

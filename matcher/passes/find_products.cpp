@@ -22,16 +22,11 @@ const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
   return shape ? &*shape : nullptr;
 }
 
-/// An operand of the multiplication, with a letter for each of its dimensions. One of one element broadcasts, in einsum
-/// as in the multiplication: whether it always has one element is not known of a traced model.
-struct Operand {
-  ValueId value;
-  std::string letters;
-};
-
 struct Product {
-  Operand left, right;
-  std::string result;            ///< letters
+  ValueId left, right;
+  /// A letter for each dimension. One of one element broadcasts, in einsum as in the multiplication: whether it always
+  /// has one element is not known of a traced model.
+  std::string equation;
   std::vector<int64_t> reduced;  ///< dimensions of the multiplication's result, ascending
   bool keepsDims = false;
   NodeId multiplication;
@@ -72,7 +67,7 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
   const bool* const keepsDims = keepdim ? keepdim->as<bool>() : nullptr;
   if (!reduced || (keepdim && !keepsDims)) return std::nullopt;
 
-  Product out{{x, {}}, {y, {}}, {}, *reduced, keepsDims && *keepsDims, mul.id};
+  std::string left, right, result;
   int64_t rows = 1, columns = 1, inner = 1;
   for (size_t i = 0; i < of->size(); ++i) {
     const auto place = [&](const std::vector<Dim>& shape) {
@@ -84,25 +79,25 @@ std::optional<Product> productOf(const Graph& g, const GraphIndex& index, const 
     const bool xBroadcasts = isOne(*ofX), yBroadcasts = isOne(*ofY);
     const int64_t size = (*of)[i].isStatic() ? (*of)[i].size : unknownSize;
     const char letter = static_cast<char>('a' + i);
-    if (place(*ofX) >= 0) out.left.letters += letter;
-    if (place(*ofY) >= 0) out.right.letters += letter;
+    if (place(*ofX) >= 0) left += letter;
+    if (place(*ofY) >= 0) right += letter;
     if (std::ranges::find(*reduced, static_cast<int64_t>(i)) != reduced->end()) {
       if (xBroadcasts || yBroadcasts) return std::nullopt;
       inner *= size;
     } else {
       if (xBroadcasts != yBroadcasts) (yBroadcasts ? rows : columns) *= size;
-      out.result += letter;
+      result += letter;
     }
   }
   if (rows < leastSide || columns < leastSide || inner < leastSide) return std::nullopt;
-  return out;
+  return Product{x, y, left + "," + right + "->" + result, *reduced, keepsDims && *keepsDims, mul.id};
 }
 
 Status replace(GraphEditor& editor, NodeId id, const Product& p) {
   editor.begin(id);
   NodeBuilder b(editor, id);
-  Argument whole = b.call("aten.einsum.default", {Argument(p.left.letters + "," + p.right.letters + "->" + p.result),
-                                                  Argument::list({Argument(p.left.value), Argument(p.right.value)})});
+  Argument whole =
+      b.call("aten.einsum.default", {Argument(p.equation), Argument::list({Argument(p.left), Argument(p.right)})});
   for (const int64_t d : p.reduced)
     if (p.keepsDims) whole = b.call("aten.unsqueeze.default", {whole, Argument(d)});
   if (b.error()) {  // it stays as it is
@@ -135,6 +130,6 @@ Status findProducts(GraphEditor& editor, const Step&) {
 
 GRAFT_PASS(find_products, "",
            "products of matrices that are written as a multiplication that broadcasts and a sum become `torch.einsum`",
-           findProducts)
+           findProducts, false, true)
 
 }  // namespace graft

@@ -23,7 +23,7 @@
 #include "matcher/rewrite/graph_editor.h"
 
 /// Defines the pass that passes.cpp lists: the build makes the list from the names of the files in matcher/passes. The
-/// last arguments are its function and, where it checks its edits itself, true.
+/// last arguments are its function and Pass::checksEdits and Pass::rewrites, where these are true.
 #define GRAFT_PASS(name, arguments, help, ...) \
   extern const Pass pass_##name;               \
   const Pass pass_##name{#name, arguments, help, __VA_ARGS__};

@@ -27,6 +27,9 @@ struct Pass {
   /// It asks the editor's check before each edit, and takes back those that fail. Other passes are checked, and taken
   /// back, as a whole.
   bool checksEdits = false;
+  /// A recipe of rules that all find nothing has rewritten something where this pass has. Others without arguments
+  /// tidy.
+  bool rewrites = false;
 };
 
 /// Whether the pass lists that keyword among its arguments: "gpu" of "only=[…], gpu=True".
