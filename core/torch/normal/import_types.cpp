@@ -409,7 +409,9 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   for (size_t n = 0; n < order.size(); ++n)
     for (size_t i = 0; i < best.types[n].size(); ++i)
       g.setType(g.node(order[n]).outputs[i], completed(best.types[n][i], withoutSizes(once.types[n][i])));
-  if (!changesShapesInPlace(g)) settleSizes(g, sizes.fixed() == 0);
+  if (changesShapesInPlace(g)) return;
+  settleSizes(g, sizes.fixed() == 0);
+  settleNumbers(g);  // of sizes that have become numbers
 }
 
 }  // namespace graft

@@ -1,5 +1,6 @@
-// Numbers that a traced model computes by tensors without dimensions, from numbers alone: int(torch.tensor(256) **
-// 0.5). Left in the graph, such a tensor may come to lie on a GPU, and each call then waits for it.
+// Numbers that a traced model computes by tensors without dimensions, from numbers and constants alone:
+// int(torch.tensor(256) ** 0.5). Left in the graph, such a tensor may come to lie on a GPU, and each call then waits
+// for it.
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
@@ -9,6 +10,7 @@
 #include "core/torch/normal/normal_steps.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
 
 namespace graft {
 namespace {
@@ -43,6 +45,10 @@ class NumberSettler {
            std::find(names.begin(), names.end(), n.op->name) != names.end();
   }
 
+  bool isWritten(ValueId v) const {
+    return std::ranges::any_of(g_.value(v).users, [&](NodeId user) { return g_.node(user).op->writes(); });
+  }
+
   /// Numbers, and operators of them that have no effect and always give the same.
   bool isPlain(const Node& n) const {
     if (!n.blocks.empty() || n.outputs.size() != 1 || !n.op->hasSchema || n.op->writes() || n.op->sideEffects)
@@ -56,6 +62,7 @@ class NumberSettler {
 
   std::optional<c10::IValue> valueOf(ValueId v, int steps) {
     if (const auto it = known_.find(v); it != known_.end()) return it->second;
+    if (numberOfConstant(g_, Argument(v)) && !isWritten(v)) return c10::IValue(weightTensor(g_.value(v)));
     const NodeId producer = g_.value(v).producer;
     if (!producer || steps == 0 || !isPlain(g_.node(producer))) return std::nullopt;
     std::optional<c10::IValue> out = computed(g_.node(producer), steps - 1);

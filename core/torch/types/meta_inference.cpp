@@ -3,6 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_strided.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "core/torch/types/zeros_run.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
+#include "core/torch/values/weight.h"
 
 namespace graft {
 namespace {
@@ -60,6 +62,23 @@ void MetaInference::nameUnknownSizes() {
   names_.nameUnknown(std::move(taken));
 }
 
+namespace {
+
+/// A tensor of one number and no dimensions, with its number.
+bool isNumber(const c10::IValue& v) {
+  return v.isTensor() && v.toTensor().defined() && !v.toTensor().is_meta() && v.toTensor().dim() == 0;
+}
+
+/// The number of a constant without dimensions, as traced models have of sizes: sizes may follow from it.
+std::optional<c10::IValue> numberIn(const Value& v) {
+  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
+  const at::Tensor t = weightTensor(v);
+  if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
+  return c10::IValue(t);
+}
+
+}  // namespace
+
 std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
   if (t.kind != Type::Kind::Tensor || !t.tensorInfo.dtype || !t.tensorInfo.shape) return std::nullopt;
   std::vector<int64_t> sizes;
@@ -83,7 +102,8 @@ const c10::IValue* MetaInference::lookup(ValueId v, size_t run, int depth) {
   if (const auto it = values_.find(v); it != values_.end() && it->second[run]) return &*it->second[run];
   if (absent_[run].contains(v)) return nullptr;
   const Value& value = g_.value(v);
-  std::optional<c10::IValue> found = make(value.type, run);
+  std::optional<c10::IValue> found = numberIn(value);
+  if (!found) found = make(value.type, run);
   // A size or what was computed from sizes: ask who made it.
   if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < deepestLookup) {
     std::vector<c10::IValue> results;
@@ -131,6 +151,7 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
   if (isOfLibrary(n.op->name) && !hasMetaKernel(n.op->name)) return Outcome::Unknown;
   if (!op || op->schema().arguments().size() != n.args.size()) return Outcome::Unknown;
   torch::jit::Stack stack;
+  bool hasNumbers = false, hasOthers = n.op->writes();
   for (size_t i = 0; i < n.args.size(); ++i) {
     const c10::Argument& parameter = op->schema().arguments()[i];
     if (parameter.name() == "device" && parameter.type()->kind() != c10::TypeKind::TensorType) {
@@ -143,13 +164,15 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
       why = v.error().message;
       return Outcome::Refused;
     }
-    // A number beside tensors: on their device, and promoting as a number does.
-    if (v->isTensor() && v->toTensor().defined() && !v->toTensor().is_meta() && v->toTensor().dim() == 0) {
-      const at::Tensor number = at::empty({}, v->toTensor().options().device(c10::kMeta));
-      number.unsafeGetTensorImpl()->set_wrapped_number(n.args[i].number().has_value());
-      *v = number;
-    }
+    (isNumber(*v) ? hasNumbers : hasOthers) |= v->isTensor() || v->isTensorList();
     stack.push_back(std::move(*v));
+  }
+  // Of numbers alone, a number. Beside tensors it is on their device, and promotes as a number does.
+  for (size_t i = 0; hasNumbers && hasOthers && i < stack.size(); ++i) {
+    if (!isNumber(stack[i])) continue;
+    const at::Tensor number = at::empty({}, stack[i].toTensor().options().device(c10::kMeta));
+    number.unsafeGetTensorImpl()->set_wrapped_number(n.args[i].number().has_value());
+    stack[i] = number;
   }
   switch (applyMetaRule(*n.op, stack, results, why)) {
     case MetaRule::Done:
@@ -174,6 +197,11 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
     return Outcome::Refused;
   }
   results = std::move(stack);
+  for (c10::IValue& v : results) {
+    if (!v.isTensor() || !v.toTensor().defined() || v.toTensor().is_meta() || isNumber(v)) continue;
+    const at::Tensor& t = v.toTensor();  // of numbers: expand(n, [4, 4])
+    v = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta));
+  }
   return Outcome::Known;
 }
 

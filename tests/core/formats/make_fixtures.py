@@ -267,8 +267,27 @@ class Repeats(torch.nn.Module):
         return x.repeat_interleave(x.shape[1] // 2, dim=2)
 
 
+class Attentions(torch.nn.Module):
+    """Tracing divides embed_dim by num_heads as tensors without dimensions. The size of what the first computes is what the second divides."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = torch.nn.Embedding(10, 16)
+        self.layers = torch.nn.ModuleList(torch.nn.MultiheadAttention(16, 4, batch_first=True) for _ in range(2))
+
+    def forward(self, x):
+        x = self.words(x)
+        for layer in self.layers:
+            q, out = x.transpose(0, 1), layer.out_proj
+            x = torch.nn.functional.multi_head_attention_forward(
+                q, q, q, q.shape[2], 4, layer.in_proj_weight, layer.in_proj_bias, None, None, False, 0.0, out.weight, out.bias,
+                need_weights=False)[0].transpose(0, 1)
+        return x
+
+
 def models():
     torch.manual_seed(0)
+    torch.jit.trace(Attentions().eval(), torch.randint(10, (2, 3))).save(OUT / "attentions.pt")
     torch.jit.trace(Repeats(), torch.randn(1, 4, 2)).save(OUT / "repeats.pt")
     torch.jit.script(Sets()).save(OUT / "sets.pt")
     torch.jit.script(SetsInBranch()).save(OUT / "sets_in_branch.pt")

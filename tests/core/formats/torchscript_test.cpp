@@ -59,6 +59,15 @@ TEST_CASE("a number in a tensor is a number again where the operator has an over
   CHECK(count(g, "aten.repeat_interleave.self_int") == 1);
 }
 
+TEST_CASE("a number that a trace computes of a known size and a constant is that number") {
+  const Graph g = imported("attentions.pt").graph;
+  for (const char* gone : {"prim.NumToTensor.Scalar", "aten.Int.Tensor", "aten.div.Tensor_mode"})
+    CHECK(count(g, gone) == 0);
+  for (const NodeId id : g.order())
+    for (const ValueId v : g.node(id).outputs)
+      if (g.value(v).type.isTensor()) CHECK(g.value(v).type.tensorInfo.shape);
+}
+
 TEST_CASE("in-place operators become functional where nobody can tell, and stay where somebody can") {
   const Graph g = imported("inplace.pt").graph;
   CHECK(count(g, "aten.relu_.default") == 0);
