@@ -169,7 +169,7 @@ Status code(const CodeFlags& o) {
     if (!read) return read.error();
     request.fusion.steering = std::move(*read);
   }
-  auto shown = loadShown(o, console);
+  auto shown = loadShown(o, console, o.gpu || isOfGpu);
   if (!shown) return shown.error();
   if (!form)
     return printShown(*shown, console,
@@ -215,7 +215,8 @@ void addCode(CLI::App& app, Run& run) {
   c->add_option("--apart", o->apart, "Do not fuse these module paths, operators or nodes")->type_name("NAME");
   c->add_flag(
       "--gpu", o->gpu,
-      "Plan as for a model on a GPU, where a kernel may hold a matrix product; --as cuda, ptx and sass always do");
+      "Plan as for a model on a GPU, where a kernel may hold a matrix product, and so do the passes of --recipe; --as "
+      "cuda, ptx and sass always do");
   c->add_option("--capability", o->capability,
                 "The compute capability of the GPU that cuda, ptx and sass are for, such as 8.0; without it this "
                 "machine's, else 9.0")

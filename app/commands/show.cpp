@@ -43,11 +43,11 @@ void addShowOptions(CLI::App& c, ShowFlags& flags) {
   addMethodOption(c, flags);
 }
 
-Result<ShownModel> loadShown(const ShowFlags& o, const Console& console) {
+Result<ShownModel> loadShown(const ShowFlags& o, const Console& console, bool isForGpu) {
   auto inputs = inputRequest(o);
   if (!inputs) return inputs.error();
-  auto shown =
-      workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe}, semantics(), console.job());
+  auto shown = workbench::show({{o.model, methodOf(o), inputs->dtype}, *inputs, o.rules, o.recipe, isForGpu},
+                               semantics(), console.job());
   if (!shown) return shown;
   if (shown->foundNothing)
     console.warn("nothing was rewritten; " + whyHint(o.model, *shown->rules));

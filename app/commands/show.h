@@ -21,7 +21,8 @@ struct ShowFlags : Common {
 void addShowOptions(CLI::App& command, ShowFlags& flags);
 
 /// Opens the model and runs the rules. Says that nothing was verified, or that they found nothing.
-Result<workbench::ShownModel> loadShown(const ShowFlags&, const Console&);
+/// `isForGpu`: the recipe plans for a GPU.
+Result<workbench::ShownModel> loadShown(const ShowFlags&, const Console&, bool isForGpu = false);
 /// The text that `form` makes of it; with --json, the graph.
 Status printShown(const workbench::ShownModel&, const Console&,
                   const std::function<Result<std::string>(const workbench::ShownModel&)>& form);

@@ -36,6 +36,7 @@ Result<ShownModel> show(const ShowRequest& request, const Semantics& semantics, 
   if (!request.rules.empty()) {
     auto rules = loadRecipe(request.rules, request.recipe, semantics.operators());
     if (!rules) return rules.error();
+    if (request.isForGpu) planForDevice(rules->recipe, "cuda");
     auto run = runRecipe(model->graph, rules->file, rules->recipe, semantics);
     if (!run) return run.error();
     for (const StepRun& s : run->steps)

@@ -31,6 +31,7 @@ struct ShowRequest {
   OpenRequest model;
   InputRequest inputs;        ///< where given, one run on them records types
   std::string rules, recipe;  ///< a rule file, and a recipe of it as loadRecipe takes it; "": the graph as it is
+  bool isForGpu = false;      ///< the recipe plans for a GPU, whether there is one here or not
 };
 struct ShownModel {
   Graph graph;
