@@ -1,6 +1,7 @@
 // split_bias: on a GPU, the bias of a convolution becomes an addition behind it, where a generated kernel may take it
 // along. PyTorch adds it there in a kernel of its own, which reads and writes the whole result once more. Of Graft's
 // convolutions in groups the residual and the activation become operators, too: no library's kernel takes them along.
+// Where a group has several channels, Graft's convolution stays, which chooses how to compute it.
 #include <map>
 #include <string_view>
 
@@ -130,10 +131,16 @@ Status takeApart(GraphEditor& editor, NodeId id, const ActivationCall& activatio
   const Node n = editor.graph().node(id);
   const size_t places = weightShape(editor.graph(), n)->size() - 2;
   const auto argument = [&](std::string_view name) { return *n.findArgument(name); };
+  const Dim each = weightShape(editor.graph(), n)->at(1);
+  const bool isDepthwise = each.isStatic() && each.size == 1;
   Pieces pieces(editor, id);
-  Argument value = pieces.add("aten.conv" + std::to_string(places) + "d.default",
-                              {argument("x"), argument("weight"), Argument(), argument("stride"), argument("padding"),
-                               argument("dilation"), argument("groups")});
+  std::vector<Argument> args{argument("x"), argument("weight"), Argument()};
+  if (!isDepthwise) args.emplace_back();  // no residual
+  for (const char* name : {"stride", "padding", "dilation", "groups"}) args.push_back(argument(name));
+  if (!isDepthwise) args.emplace_back(false);  // no ReLU
+  Argument value = pieces.add(isDepthwise ? "aten.conv" + std::to_string(places) + "d.default"
+                                          : std::string("graft.conv_bias_add_relu.default"),
+                              std::move(args));
   if (argument("bias").isValue()) value = pieces.addBias(value, argument("bias"));
   if (argument("residual").isValue()) value = pieces.add("aten.add.Tensor", {value, argument("residual")});
   if (!activation.op.empty()) {

@@ -9,7 +9,7 @@ from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
-from graft import Recipe, Rule, Weight, any_of, channels_last, kernels
+from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels
 from graft import eliminate_common, eliminate_dead, find_products, fold_constants, fuse, normalize, remove_dropout, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
@@ -83,6 +83,7 @@ class Generated(Recipe):
         AttentionOfFewKeyHeads,
         AttentionWithoutHeads,
         AttentionInBlocks,
+        conv1d_as_conv2d,
         ConvAddReluLast,
         ConvAddLast,
         ConvReluLast,
@@ -117,4 +118,4 @@ class Generated(Recipe):
 class Fused(Recipe):
     """Behind another recipe: generated kernels of what that one leaves, and nothing else."""
 
-    steps = [find_products, channels_last, fold_constants, split_bias, fuse(), eliminate_dead]
+    steps = [find_products, conv1d_as_conv2d, fold_constants, channels_last, fold_constants, split_bias, fuse(), eliminate_dead]

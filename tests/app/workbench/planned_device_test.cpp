@@ -11,7 +11,7 @@ static std::vector<std::pair<std::string, Argument>> keywordsAfter(Step step, co
 }
 
 TEST_CASE("passes that tell a GPU from a CPU plan for the device that a model will run on") {
-  for (const char* name : {"fuse", "split_bias", "channels_last"})
+  for (const char* name : {"fuse", "split_bias", "channels_last", "conv1d_as_conv2d"})
     for (const char* device : {"cuda", "cuda:1"}) {
       Step step;
       step.name = name;

@@ -124,6 +124,7 @@ TEST_CASE("split_bias takes Graft's convolutions in groups apart on a GPU, and l
 input %r : f16[1,8,9,9]@cuda:0
 weight %w "w" : f16[8,1,3,3]@cuda:0
 weight %v "v" : f16[8,8,3,3]@cuda:0
+weight %p "p" : f16[8,4,3,3]@cuda:0
 weight %b "b" : f16[8]@cuda:0
 )";
   const auto ops = [&](const std::string& call) {
@@ -148,6 +149,46 @@ weight %b "b" : f16[8]@cuda:0
   CHECK(ops("conv_bias_add_relu.default(%x, %w, None, %r" + places + "8, False)") == Names{conv, add});
   CHECK(ops("conv_activation.default(%x, %v, %b, %r" + places + "1, \"silu\")") ==
         Names{"graft.conv_activation.default"});
+  // Groups of several channels: Graft's own convolution chooses how to compute them.
+  CHECK(ops("conv_activation.default(%x, %p, %b, None" + places + "2, \"silu\")") ==
+        Names{"graft.conv_bias_add_relu.default", shape, add, "aten.silu.default"});
+}
+
+TEST_CASE(
+    "conv1d_as_conv2d takes convolutions over time, and what is between them, over images of height one on a GPU") {
+  const auto ops = [](const std::string& device, const std::string& body) {
+    const std::string text =
+        "input %x : f16[2,8,20]\nweight %w \"w\" : f16[16,8,5]\nweight %v \"v\" : f16[16,4,3]\n"
+        "weight %d \"d\" : f16[8,1,3]\nweight %b \"b\" : f16[16]\ninput %r : f16[2,16,1]\n" +
+        body;
+    Graph g = graph(std::regex_replace(text, std::regex("(f16\\[[0-9,]*\\])"), "$1@" + device));
+    runPass(g, "conv1d_as_conv2d");
+    Names out;
+    for (const NodeId id : g.order()) {
+      const Node& n = g.node(id);
+      out.push_back(std::string(n.op->baseName()) + " " + toString(g.value(n.outputs[0]).type));
+    }
+    return out;
+  };
+  const std::string two =
+      "%a = aten.conv1d.default(%x, %w, %b, [2], [1], [1], 1) : f16[2,16,9]\n"
+      "%g = aten.relu.default(%a) : f16[2,16,9]\n%s = aten.mul.Tensor(%g, %r) : f16[2,16,9]\n"
+      "%c = aten.conv1d.default(%s, %v, None, [1], [0], [1], 4) : f16[2,16,7]\nreturn %c";
+  const std::string at = "@cuda:0";
+  CHECK(ops("cuda:0", two) ==
+        Names{"unsqueeze f16[2,8,1,20]" + at, "unsqueeze f16[16,8,1,5]" + at, "conv2d f16[2,16,1,9]" + at,
+              "relu f16[2,16,1,9]" + at, "unsqueeze f16[2,16,1,1]" + at, "mul f16[2,16,1,9]" + at,
+              "unsqueeze f16[16,4,1,3]" + at, "conv2d f16[2,16,1,7]" + at, "squeeze f16[2,16,7]" + at});
+  CHECK(ops("cpu", two).size() == 4);
+  // Windows of each channel, for which there are generated kernels, stay; so does what works along another dimension.
+  CHECK(ops("cuda:0", "%a = aten.conv1d.default(%x, %d, None, [1], [1], [1], 8) : f16[2,8,20]\nreturn %a") ==
+        Names{"conv1d f16[2,8,20]" + at});
+  CHECK(ops("cuda:0",
+            "%a = aten.conv1d.default(%x, %w, %b, [1], [2], [1], 1) : f16[2,16,20]\n"
+            "%t = aten.transpose.int(%a, 1, 2) : f16[2,20,16]\n%g = aten.relu.default(%t) : f16[2,20,16]\n"
+            "return %g") == Names{"unsqueeze f16[2,8,1,20]" + at, "unsqueeze f16[16,8,1,5]" + at,
+                                  "conv2d f16[2,16,1,20]" + at, "squeeze f16[2,16,20]" + at,
+                                  "transpose f16[2,20,16]" + at, "relu f16[2,20,16]" + at});
 }
 
 TEST_CASE("channels_last lays weights of convolutions out on a GPU, and images that a caller gives, once") {

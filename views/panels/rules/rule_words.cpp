@@ -68,6 +68,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "eliminate_common",
                            "eliminate_dead",
                            "channels_last",
+                           "conv1d_as_conv2d",
                            "split_bias",
                            "fuse",
                            "partition",
