@@ -217,6 +217,13 @@ def test_attention(dtype):
     q, k, v = (rand(4, 20, 64, dtype=dtype) for _ in range(3))
     check(f"attention 3-d {dtype}", ops.attention(q, k, v),
           attention64(q[:, None], k[:, None], v[:, None], None, 0.125, False)[:, 0], dtype, scale=tol)
+    for b, h, s, t, d in ((3, 12, 16, 16, 64), (4, 12, 130, 200, 64), (3, 4, 100, 300, 128), (2, 4, 7, 9, 33)):  # one sample for all
+        q, k, v = rand(b, h, s, d, dtype=dtype), rand(b, h, t, d, dtype=dtype), rand(b, h, t, d, dtype=dtype)
+        mask = rand(b, 1, 1, t, dtype=dtype)
+        for name, (q, k, v) in {"q": (q[:1], k, v), "k and v": (q, k[:1], v[:1]), "all": (q[:1], k[:1], v[:1])}.items():
+            for m in (mask,) if name == "all" else (None, mask):
+                check(f"attention {(b, h, s, t, d)} one sample of {name} mask={m is not None} {dtype}", ops.attention(q, k, v, m),
+                      attention64(q, k, v, m, d**-0.5, False), dtype, scale=tol)
     q, k, v = (rand(2, 4, 64, 20, dtype=dtype).transpose(2, 3) for _ in range(3))
     check(f"attention transposed head {dtype}", ops.attention(q, k, v), attention64(q, k, v, None, 0.125, False), dtype, scale=tol)
 
@@ -442,6 +449,31 @@ def test_pointwise_convolutions(dtype):
                     failures.append(f"conv 1x1 {c}->{o} {dtype}: the output has the other layout")
 
 
+def test_convolutions_in_groups(dtype):
+    """Groups of several channels: cuDNN in either layout, or a product of each group's windows, which wins where filters are long."""
+    ops = torch.ops.graft
+    for batch, c, o, groups, kernel, stride, padding, dilation, size in (
+            (1, 768, 768, 16, (1, 128), (1, 1), (0, 64), (1, 1), (1, 49)), (2, 256, 128, 8, (1, 64), (1, 2), (0, 31), (1, 2), (1, 150)),
+            (1, 128, 256, 4, (16, 16), (2, 1), (8, 3), (1, 2), (24, 40)), (2, 64, 64, 8, (3, 3), (1, 1), (1, 1), (1, 1), (14, 13)),
+            (3, 32, 32, 4, (31, 1), (1, 1), (15, 0), (1, 1), (7, 2)), (0, 32, 32, 4, (1, 9), (1, 1), (0, 4), (1, 1), (1, 20))):
+        x = rand(batch, c, *size, dtype=dtype)
+        w = rand(o, c // groups, *kernel, dtype=dtype, scale=1 / math.sqrt(c // groups * math.prod(kernel)))
+        b = rand(o, dtype=dtype)
+        ref = F.conv2d(x.double(), w.double(), b.double(), stride, padding, dilation, groups)
+        r = rand(*ref.shape, dtype=dtype)
+        for image, filters in ((x, w), (x, w.contiguous(memory_format=torch.channels_last)),
+                               (x.contiguous(memory_format=torch.channels_last), w.contiguous(memory_format=torch.channels_last))):
+            for name, residual in (("none", None), ("gelu", r)):
+                for _ in range(2):  # the first call chooses
+                    poison()
+                    y = ops.conv_activation(image, filters, b, residual, stride, padding, dilation, groups, name)
+                    check(f"conv {c}->{o} in {groups} groups {kernel} {name} {dtype}", y, CONV_ACTIVATIONS[name](ref if residual is None else ref + r.double()),
+                          dtype, scale=max(300, 6e5 * RTOL[dtype]) if dtype != torch.float32 else 300)
+            last = filters.is_contiguous(memory_format=torch.channels_last) and not filters.is_contiguous()
+            if y.numel() and last and not y.is_contiguous(memory_format=torch.channels_last):
+                failures.append(f"conv {c}->{o} in {groups} groups {dtype}: the output has the other layout")
+
+
 def test_extremes(dtype):
     """NaN, infinities, and the largest values of a type."""
     ops, most = torch.ops.graft, torch.finfo(dtype).max
@@ -517,7 +549,7 @@ def main():
     torch.manual_seed(torch.seed())
     print("seed", torch.initial_seed())
     for test in (test_linear_algorithms, test_linear, test_attention, test_qkv, test_norms, test_linear_norm, test_norm_linear,
-                 test_attention_norm_linear, test_softmax, test_elementwise, test_pointwise_convolutions, test_extremes,
+                 test_attention_norm_linear, test_softmax, test_elementwise, test_pointwise_convolutions, test_convolutions_in_groups, test_extremes,
                  test_composites):
         if only and only not in test.__name__:
             continue
