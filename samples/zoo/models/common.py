@@ -24,21 +24,32 @@ def from_timm(name):
     return build
 
 
+LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
+
+
 def from_transformers(name, most_layers=4):
     """The builder of the class NAME of transformers (RobertaModel, Phi3Model, Dinov2WithRegistersModel), with its default configuration but at
-    most `most_layers` layers. It takes tokens or pictures, as the class' main input says."""
+    most `most_layers` layers. It takes tokens, pictures or one second of sound, as the class' main input says."""
     def build(batch):
         import transformers
         kind = getattr(transformers, name)
         config = kind.config_class()
-        for layers in ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers"):
+        for layers in LAYERS:
             if isinstance(getattr(config, layers, None), int):
-                setattr(config, layers, min(most_layers, getattr(config, layers)))
+                try:
+                    setattr(config, layers, min(most_layers, getattr(config, layers)))
+                except (AttributeError, NotImplementedError):
+                    pass  # computed from other entries (FunnelConfig)
         if hasattr(config, "use_cache"):
             config.use_cache = False
-        if getattr(kind, "main_input_name", "input_ids") == "pixel_values":
+        wanted = getattr(kind, "main_input_name", "input_ids")
+        if wanted == "pixel_values":
             size = getattr(config, "image_size", 224)
             return vision_transformer(kind, config, batch, size if isinstance(size, int) else 224)
+        if wanted == "input_values":
+            return First(kind(config).eval(), wanted), (torch.randn(batch, 16000),)
+        if getattr(config, "vocab_size", 0) is None:
+            config.vocab_size = 33  # EsmConfig leaves it to the user
         return text(kind, config, batch)
     return build
 
