@@ -163,9 +163,9 @@ struct AttentionArgs {
 };
 // attention.cu: half types, dim = dimV <= 128 and a multiple of 8, pointers and strides multiples of 16 bytes
 cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream);
-// attention_hopper.cu: half types, dim = dimV <= 128, a mask by key, or by query and key in the type of q, scale > 0.
-// There are attentionHopperVariants() variants; attentionHopperChoice() is the one for a shape, -1 where
-// launchAttention is faster.
+// attention_hopper.cu: half types, dim = dimV <= 128, a mask by key, or by query and key in the type of q, scale > 0,
+// no q, k or v of one sample for all. There are attentionHopperVariants() variants; attentionHopperChoice() is the one
+// for a shape, -1 where launchAttention is faster.
 int attentionHopperVariants();
 int attentionHopperChoice(const AttentionArgs& a);
 cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream);

@@ -23,8 +23,8 @@ constexpr OperatorInfo info{
     "attention(Tensor q, Tensor k, Tensor v, Tensor? mask=None, *, float? scale=None, bool causal=False) -> Tensor",
     "softmax(q k^T * scale + mask) v. q is [batch, heads, length, head size]; k and v may have fewer heads "
     "(grouped-query) "
-    "and another length; or all three are [batch, length, head size]. The mask broadcasts to [batch, heads, length, "
-    "keys] "
+    "and another length; or all three are [batch, length, head size]. A batch of 1 serves every sample of the others. "
+    "The mask broadcasts to [batch, heads, length, keys] "
     "and is added, or, where bool, false masks out. causal lets query i see keys 0 to i. The scale defaults to "
     "1/sqrt(head size). A query that sees no key gives zeros. The output's memory is [batch, length, heads, head "
     "size], so "
@@ -43,6 +43,9 @@ OptionalTensor maskWithHeads(const OptionalTensor& mask, const at::Tensor& q) {
 }
 
 at::Tensor innermost(const at::Tensor& tensor) { return tensor.stride(-1) == 1 ? tensor : tensor.contiguous(); }
+
+// q, k or v as the loops read it: [batch, heads, length, head size], contiguous in the last dimension.
+at::Tensor readable(const at::Tensor& tensor, int64_t batch) { return withBatch(innermost(withHeads(tensor)), batch); }
 
 double scaleOf(std::optional<double> scale, const at::Tensor& q) {
   return scale ? *scale : 1.0 / std::sqrt(static_cast<double>(q.size(-1)));
@@ -115,7 +118,8 @@ at::Tensor cpu(const at::Tensor& q3, const at::Tensor& k3, const at::Tensor& v3,
                std::optional<double> scale, bool causal) {
   if (!hasLoops(q3)) return composite(q3, k3, v3, mask3, scale, causal);
   checkAttention(q3, k3, v3, mask3);
-  const at::Tensor q = innermost(withHeads(q3)), k = innermost(withHeads(k3)), v = innermost(withHeads(v3));
+  const int64_t batch = attentionBatch(q3, k3, v3, mask3).expect_int();
+  const at::Tensor q = readable(q3, batch), k = readable(k3, batch), v = readable(v3, batch);
   at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options());
   const at::Tensor result = q3.dim() == 3 ? out.squeeze(2) : out.transpose(1, 2);
   if (out.numel() == 0) return result;
@@ -162,8 +166,9 @@ at::Tensor cpu(const at::Tensor& q3, const at::Tensor& k3, const at::Tensor& v3,
 at::Tensor meta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask,
                 std::optional<double> scale, bool causal) {
   checkAttention(q, k, v, mask);
-  if (q.dim() == 3) return at::empty_symint({q.sym_size(0), q.sym_size(1), v.sym_size(2)}, q.options());
-  return at::empty_symint({q.sym_size(0), q.sym_size(2), q.sym_size(1), v.sym_size(3)}, q.options()).transpose(1, 2);
+  const c10::SymInt batch = attentionBatch(q, k, v, mask);
+  if (q.dim() == 3) return at::empty_symint({batch, q.sym_size(1), v.sym_size(2)}, q.options());
+  return at::empty_symint({batch, q.sym_size(2), q.sym_size(1), v.sym_size(3)}, q.options()).transpose(1, 2);
 }
 
 }  // namespace

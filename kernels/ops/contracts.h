@@ -7,6 +7,7 @@
 // Semantics that the schemas do not express:
 // - attention: causal keeps key j for query i where j <= i, aligned at the top left as in PyTorch's own attention.
 //   A query whose keys are all masked out (by false or -Inf) gives zeros, as there. A mask and causal apply together.
+//   A batch of 1, of q, k, v or the mask, serves every sample of the others, as in matmul.
 // - masked_softmax: a row with every element masked out gives NaN, as softmax(x + mask) does.
 // - linear: the residual has the output's shape or broadcasts to it.
 #pragma once
@@ -74,6 +75,27 @@ inline void checkMask(const char* op, const OptionalTensor& mask, const at::Tens
   checkBroadcast(op, mask, "mask", to, toName);
 }
 
+// The batch that those of q, k, v and the mask broadcast to; a mask with fewer dimensions has none.
+inline c10::SymInt attentionBatch(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const OptionalTensor& mask) {
+  c10::SymInt batch = q.sym_size(0);
+  const auto take = [&](const c10::SymInt& size) {
+    if (size != batch && batch == 1) batch = size;
+  };
+  take(k.sym_size(0));
+  take(v.sym_size(0));
+  if (given(mask) && mask->dim() == q.dim()) take(mask->sym_size(0));
+  return batch;
+}
+
+// q, k or v for that batch: a view.
+inline at::Tensor withBatch(const at::Tensor& tensor, const c10::SymInt& batch) {
+  if (tensor.sym_size(0) == batch) return tensor;
+  c10::SymDimVector sizes(tensor.sym_sizes().begin(), tensor.sym_sizes().end());
+  sizes[0] = batch;
+  return tensor.expand_symint(sizes);
+}
+
 inline void checkAttention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const OptionalTensor& mask) {
   checkFloating("attention", q, "q");
   checkLike("attention", q, "q", k, "k");
@@ -84,18 +106,19 @@ inline void checkAttention(const at::Tensor& q, const at::Tensor& k, const at::T
       "graft::attention: q, k and v should all have 4 dimensions [batch, heads, length, head size], or all 3; got ",
       shapes());
   const int64_t d = q.dim();
-  TORCH_CHECK(q.sym_size(0) == k.sym_size(0) && q.sym_size(0) == v.sym_size(0),
-              "graft::attention: batch sizes differ: ", shapes());
+  const c10::SymInt batch = attentionBatch(q, k, v, mask);
+  const auto hasBatch = [&](const at::Tensor& t) { return t.sym_size(0) == batch || t.sym_size(0) == 1; };
+  TORCH_CHECK(hasBatch(q) && hasBatch(k) && hasBatch(v), "graft::attention: batch sizes differ: ", shapes());
   TORCH_CHECK(q.sym_size(-1) == k.sym_size(-1), "graft::attention: q and k differ in head size: ", shapes());
   TORCH_CHECK(k.sym_size(-2) == v.sym_size(-2), "graft::attention: k and v differ in length: ", shapes());
   if (d == 4) {
     TORCH_CHECK(k.sym_size(1) == v.sym_size(1), "graft::attention: k and v differ in heads: ", shapes());
     TORCH_CHECK(k.sym_size(1) == q.sym_size(1) || (k.sym_size(1) > 0 && q.sym_size(1) % k.sym_size(1) == 0),
                 "graft::attention: the heads of k and v should divide those of q: ", shapes());
-    const c10::SymInt scores[] = {q.sym_size(0), q.sym_size(1), q.sym_size(2), k.sym_size(2)};
+    const c10::SymInt scores[] = {batch, q.sym_size(1), q.sym_size(2), k.sym_size(2)};
     checkMask("attention", mask, q, scores, "the scores");
   } else {
-    const c10::SymInt scores[] = {q.sym_size(0), q.sym_size(1), k.sym_size(1)};
+    const c10::SymInt scores[] = {batch, q.sym_size(1), k.sym_size(1)};
     checkMask("attention", mask, q, scores, "the scores");
   }
 }
@@ -210,7 +233,7 @@ inline void checkAttentionNormLinear(const at::Tensor& q, const at::Tensor& k, c
               weight.sym_sizes(), " does not fit the heads of q ", q.sym_sizes(), " and the head size of v ",
               v.sym_sizes());
   checkVector(op, bias, "bias", weight.sym_size(0));
-  const c10::SymInt shape[] = {q.sym_size(0), q.sym_size(2), weight.sym_size(0)};
+  const c10::SymInt shape[] = {attentionBatch(q, k, v, mask), q.sym_size(2), weight.sym_size(0)};
   checkAddedNorm(op, q, "q", shape, residual, normWeight, normBias);
   checkNormLinear(op, q, weight, nextWeight, nextBias);
 }

@@ -71,7 +71,7 @@ Pair attentionComposite(const at::Tensor& q, const at::Tensor& k, const at::Tens
   checkAttentionNormLinear(q, k, v, mask, weight, bias, residual, normWeight, normBias, nextWeight, nextBias);
   static const auto attention = operatorNamed<Attention>("graft::attention");
   const at::Tensor heads = attention.call(q, k, v, mask, scale, causal);
-  const at::Tensor x = heads.transpose(1, 2).reshape_symint({q.sym_size(0), q.sym_size(2), weight.sym_size(1)});
+  const at::Tensor x = heads.transpose(1, 2).reshape_symint({heads.sym_size(0), q.sym_size(2), weight.sym_size(1)});
   return linearComposite(x, weight, bias, residual, normWeight, normBias, nextWeight, nextBias, eps, activation);
 }
 
@@ -91,7 +91,8 @@ Pair attentionMeta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
                    const OptionalTensor& nextBias, double, std::optional<double>, bool, std::string_view activation) {
   checkAttentionNormLinear(q, k, v, mask, weight, bias, residual, normWeight, normBias, nextWeight, nextBias);
   checkActivation(activation);
-  const at::Tensor normed = at::empty_symint({q.sym_size(0), q.sym_size(2), weight.sym_size(0)}, q.options());
+  const at::Tensor normed =
+      at::empty_symint({attentionBatch(q, k, v, mask), q.sym_size(2), weight.sym_size(0)}, q.options());
   return {normed, at::empty_symint(linearShape(normed, nextWeight), q.options())};
 }
 

@@ -21,7 +21,10 @@ int asInt(int64_t size) {
 
 AttentionCall::AttentionCall(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value,
                              const OptionalTensor& mask4, std::optional<double> scale, bool causal) {
-  const auto rows = [](const at::Tensor& t) { return t.stride(3) == 1 || t.size(3) == 1 ? t : t.contiguous(); };
+  const c10::SymInt batch = ops::attentionBatch(query, key, value, mask4);
+  const auto rows = [&](const at::Tensor& t) {
+    return ops::withBatch(t.stride(3) == 1 || t.size(3) == 1 ? t : t.contiguous(), batch);
+  };
   q = rows(query), k = rows(key), v = rows(value);
   AttentionArgs& a = args;
   a.dtype = dtypeOf("attention", q);
@@ -45,7 +48,8 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   const c10::cuda::CUDAGuard guard(q.device());
   dtypeOf("attention", q);
   // In memory the output is [batch, position, head, dim], so that the projection after it reads rows.
-  const at::Tensor out = at::empty({q.size(0), q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
+  const int64_t batch = ops::attentionBatch(q, k, v, mask).expect_int();
+  const at::Tensor out = at::empty({batch, q.size(2), q.size(1), v.size(3)}, q.options()).transpose(1, 2);
   if (out.numel() == 0) return out;
   if (k.size(2) == 0) {
     out.zero_();

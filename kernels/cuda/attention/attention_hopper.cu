@@ -460,6 +460,8 @@ cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStrea
       bad(a.out, a.os))
     return cudaErrorNotSupported;
   if (!(a.scale > 0.f && a.scale < 1e30f)) return cudaErrorNotSupported;
+  // One sample that serves all has no stride for a tensor map.
+  if (a.batch > 1 && !(a.qs[0] && a.ks[0] && a.vs[0])) return cudaErrorNotSupported;
   if (a.batch == 0 || a.heads == 0 || a.queries == 0 || a.keys == 0) return cudaErrorNotSupported;
   if (a.dim > 64) return variant == kNarrow ? byMask<2, 2, 1, 64, 3, 2, 1, 3, 1>(a, stream) : cudaErrorNotSupported;
   switch (variant) {

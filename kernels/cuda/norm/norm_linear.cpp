@@ -62,10 +62,11 @@ Pair attentionNormLinear(const at::Tensor& q, const at::Tensor& k, const at::Ten
                          c10::string_view activation) {
   ops::checkAttentionNormLinear(q, k, v, mask, weight, bias, residual, normWeight, normBias, nextWeight, nextBias);
   const c10::cuda::CUDAGuard guard(q.device());
-  const int64_t rows = q.size(0) * q.size(2), features = q.size(1) * v.size(3);
+  const int64_t batch = ops::attentionBatch(q, k, v, mask).expect_int();
+  const int64_t rows = batch * q.size(2), features = q.size(1) * v.size(3);
   if (few(q, rows) && k.size(2) > 0 && weight.size(0) > 0) {
     const AttentionCall call(q, k, v, mask, scale, causal);
-    const int64_t leading[] = {q.size(0), q.size(2)};
+    const int64_t leading[] = {batch, q.size(2)};
     const Product product =
         productWithout("attention_norm_linear", q.options(), leading, weight, bias, Activation::kNone, residual);
     const cudaError_t status = launchAttentionRows(call.args, product.args, c10::cuda::getCurrentCUDAStream());
@@ -73,8 +74,7 @@ Pair attentionNormLinear(const at::Tensor& q, const at::Tensor& k, const at::Ten
       return normLinear(product.out, normWeight, normBias, nextWeight, nextBias, eps, activation);
     if (status != cudaErrorNotSupported) report("attention_norm_linear", status);
   }
-  const at::Tensor x =
-      attention(q, k, v, mask, scale, causal).transpose(1, 2).reshape({q.size(0), q.size(2), features});
+  const at::Tensor x = attention(q, k, v, mask, scale, causal).transpose(1, 2).reshape({batch, q.size(2), features});
   return linearNormLinear(x, weight, bias, residual, normWeight, normBias, nextWeight, nextBias, eps, activation);
 }
 

@@ -72,7 +72,9 @@ at::Tensor differentiable(const at::Tensor& q, const at::Tensor& k, const at::Te
 at::Tensor attended(const at::Tensor& q3, const at::Tensor& k3, const at::Tensor& v3, const OptionalTensor& mask3,
                     std::optional<double> scale, bool causal, double dropout) {
   checkAttention(q3, k3, v3, mask3);
-  const at::Tensor q = withHeads(q3), k = withHeads(k3), v = withHeads(v3);
+  const c10::SymInt batch = attentionBatch(q3, k3, v3, mask3);
+  const auto wide = [&](const at::Tensor& tensor) { return withBatch(withHeads(tensor), batch); };
+  const at::Tensor q = wide(q3), k = wide(k3), v = wide(v3);
   const OptionalTensor mask4 =
       given(mask3) && q3.dim() == 3 && mask3->dim() == 3 ? OptionalTensor(mask3->unsqueeze(1)) : mask3;
   const OptionalTensor mask = oneMask(mask4, q, k, causal);

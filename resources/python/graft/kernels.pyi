@@ -15,10 +15,11 @@ def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = ...) -> Any:
 
 def attention(q: Any, k: Any, v: Any, mask: Any = ..., *, scale: float | None = ..., causal: bool = ...) -> Any:
     """softmax(q k^T * scale + mask) v. q is [batch, heads, length, head size]; k and v may have fewer heads
-    (grouped-query) and another length; or all three are [batch, length, head size]. The mask broadcasts to
-    [batch, heads, length, keys] and is added, or, where bool, false masks out. causal lets query i see keys 0 to
-    i. The scale defaults to 1/sqrt(head size). A query that sees no key gives zeros. The output's memory is
-    [batch, length, heads, head size], so that transpose(1, 2).reshape(...) is free."""
+    (grouped-query) and another length; or all three are [batch, length, head size]. A batch of 1 serves every
+    sample of the others. The mask broadcasts to [batch, heads, length, keys] and is added, or, where bool, false
+    masks out. causal lets query i see keys 0 to i. The scale defaults to 1/sqrt(head size). A query that sees no
+    key gives zeros. The output's memory is [batch, length, heads, head size], so that transpose(1,
+    2).reshape(...) is free."""
 
 def attention_norm_linear(q: Any, k: Any, v: Any, mask: Any, weight: Any, bias: Any, residual: Any, norm_weight: Any, norm_bias: Any, next_weight: Any, next_bias: Any, eps: float = ..., *, scale: float | None = ..., causal: bool = ..., activation: str = ...) -> Any:
     """linear_norm_linear of attention(q, k, v, mask) with its heads side by side, [batch, length, heads * head

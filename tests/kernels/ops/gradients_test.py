@@ -260,6 +260,14 @@ class Attention(GradientCase):
                         with self.subTest(dtype=dtype, shape=shape, mask=mask.dtype, causal=causal):
                             self.check(graft.attention, attention_on_device, q, k, v, mask, causal=causal, fixed=(mask,))
 
+    def test_one_sample_for_all(self):
+        q, k, v = self.inputs(3, 4, 2, 9, 21, 16)
+        for mask in (None, random(3, 1, 1, 21)):
+            args = () if mask is None else (mask,)
+            self.check(graft.attention, attention_on_device, q[:1], k, v, *args)
+            self.check(graft.attention, attention_on_device, q, k[:1], v[:1], *args)
+        self.check(graft.attention, attention_on_device, q[:1], k[:1], v[:1], random(3, 1, 1, 21))
+
     def test_gradient_of_the_mask(self):
         q, k, v = self.inputs(2, 2, 2, 8, 16, 16)
         self.check(graft.attention, attention_on_device, q, k, v, random(2, 1, 8, 16))

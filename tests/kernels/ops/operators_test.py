@@ -74,6 +74,25 @@ class Attention(OperatorCase):
         self.check(q, k, v, random(6, 5, 9))
         self.check(q, k, v, random(5, 9), scale=0.3)
 
+    def test_one_sample_for_all(self):
+        for dtype in DTYPES:
+            q, k, v = self.inputs(3, 4, 2, 9, 21, 16, dtype)
+            masks = (None, random(3, 1, 1, 21, dtype=dtype), random(1, 4, 9, 21, dtype=dtype), torch.rand(3, 1, 9, 21) > 0.3)
+            for name, (q, k, v) in {
+                "q": (q[:1], k, v), "k and v": (q, k[:1], v[:1]), "v": (q, k, v[:1]), "q and v": (q[:1], k, v[:1]), "all": (q[:1], k[:1], v[:1]),
+            }.items():
+                for mask, causal in itertools.product(masks, (False, True)):
+                    with self.subTest(dtype=dtype, of_one=name, mask=mask is not None and mask.shape, causal=causal):
+                        out = self.check(q, k, v, mask, causal=causal)
+                        tensors = (q, k, v) if mask is None else (q, k, v, mask)
+                        self.assertEqual(out.shape, (max(t.shape[0] for t in tensors), 4, 9, 16))
+        q, k, v = random(6, 5, 16), random(6, 9, 16), random(6, 9, 16)
+        self.check(q[:1], k, v)
+        self.check(q, k[:1], v[:1], random(6, 5, 9))
+        self.check(q[:1], k[:1], v[:1], random(6, 1, 9))
+        self.check(*self.inputs(1, 2, 2, 1, 40, 64)[:1], *self.inputs(5, 2, 2, 1, 40, 64)[1:])  # one query
+        self.check(random(1, 2, 4, 8), random(0, 2, 4, 8), random(0, 2, 4, 8))
+
     def test_one_query(self):
         q, k, v = self.inputs(3, 4, 2, 1, 50, 64)
         mask = torch.rand(3, 1, 1, 50) > 0.5
@@ -119,6 +138,8 @@ class Attention(OperatorCase):
         q, k, v = self.inputs(1, 4, 4, 5, 5, 8)
         for message, call in (
             ("heads of k and v should divide", lambda: graft.attention(q, k[:, :3], v[:, :3])),
+            ("batch sizes differ", lambda: graft.attention(q.expand(2, -1, -1, -1), k.expand(3, -1, -1, -1), v)),
+            ("batch sizes differ", lambda: graft.attention(q, k.expand(2, -1, -1, -1), v.expand(3, -1, -1, -1))),
             ("head size", lambda: graft.attention(q, k[..., :4], v)),
             ("does not broadcast", lambda: graft.attention(q, k, v, torch.zeros(4, 5))),
             ("mask is Long", lambda: graft.attention(q, k, v, torch.zeros(5, 5, dtype=torch.long))),
@@ -305,6 +326,11 @@ class Norms(OperatorCase):
                     a = graft.attention(q, k, v, mask, scale=0.3).transpose(1, 2).reshape(2, 3, 32)
                     expected = graft.linear_norm_linear(a, w, b, residual, nw, nb, w2, b2, 1e-6, activation=act)
                     ours = graft.attention_norm_linear(q, k, v, mask, w, b, residual, nw, nb, w2, b2, 1e-6, scale=0.3, activation=act)
+                    self.assertTrue(torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1]))
+                    # One sample of q for all.
+                    rest = (k, v, mask, w, b, residual, nw, nb, w2, b2, 1e-6)
+                    ours = graft.attention_norm_linear(q[:1], *rest, activation=act)
+                    expected = graft.attention_norm_linear(q[:1].expand_as(q), *rest, activation=act)
                     self.assertTrue(torch.equal(ours[0], expected[0]) and torch.equal(ours[1], expected[1]))
         with self.assertRaisesRegex(RuntimeError, r"next_weight \[9, 7\] does not fit the output of weight \[8, 6\]"):
             graft.linear_norm_linear(random(2, 6), random(8, 6), None, random(2, 8), None, None, random(9, 7), None)
