@@ -28,6 +28,21 @@ std::vector<int64_t> ints(const IValue& v, size_t n, int64_t otherwise) {
   return out;
 }
 
+/// Widens `sizes`, those of an attention's queries, before the last two dimensions to what `other` has there: PyTorch
+/// broadcasts them. False where they do not fit.
+bool widen(std::vector<int64_t>& sizes, const at::Tensor& other, size_t first, bool isGrouped) {
+  const size_t more = std::max(static_cast<size_t>(other.dim()), sizes.size()) - sizes.size();
+  sizes.insert(sizes.begin(), more, 1);
+  for (size_t d = first; d <= static_cast<size_t>(other.dim()); ++d) {
+    if (isGrouped && d == 3) continue;  // heads that several queries share
+    int64_t& size = sizes[sizes.size() - d];
+    const int64_t its = other.size(-static_cast<int64_t>(d));
+    if (size != its && size != 1 && its != 1) return false;
+    if (size == 1) size = its;
+  }
+  return true;
+}
+
 MetaRule convolution(const std::vector<IValue>& a, bool general, std::vector<IValue>& results, std::string& why) {
   const at::Tensor x = a[0].toTensor(), w = a[1].toTensor();
   const int64_t spatial = w.dim() - 2;
@@ -173,6 +188,13 @@ MetaRule applyMetaRule(const Operator& called, const std::vector<IValue>& a, std
     std::vector<int64_t> sizes = x.sizes().vec();
     const at::Tensor v = a[2].toTensor();
     if (sizes.empty() || v.dim() == 0) return MetaRule::None;
+    const bool isGrouped = a.size() > 7 && a[7].isBool() && a[7].toBool();
+    const bool hasMask = a.size() > 3 && a[3].isTensor();
+    if (!widen(sizes, a[1].toTensor(), 3, isGrouped) || !widen(sizes, v, 3, isGrouped) ||
+        (hasMask && !widen(sizes, a[3].toTensor(), 2, false))) {
+      why = "queries, keys, values and mask do not broadcast";
+      return MetaRule::Refused;
+    }
     sizes.back() = v.size(-1);
     // Its memory is laid out as the queries' is, where that is dense.
     results = {IValue(x.sizes() == sizes ? at::empty_like(x) : like(x, sizes))};

@@ -131,3 +131,22 @@ TEST_CASE("what changes a shape in place changes it for one of two equal calls")
     return %6
   })")[3] == "f32[4]");
 }
+
+TEST_CASE("attention has the sizes that its operands have together") {
+  CHECK(allTypes(R"(graph g {
+    input %q : f32[1,4,5,8]
+    input %k : f32[s0,4,s1,8]
+    input %v : f32[s0,4,s1,6]
+    input %m : f32[s0,1,1,s1]
+    input %g : f32[s0,2,s1,8]
+    input %r : f32[5,8]
+    input %x : f32[s0,s1,8]
+    %1 = aten.scaled_dot_product_attention.default(%q, %k, %v) : tensor
+    %2 = aten.scaled_dot_product_attention.default(%k, %q, %q) : tensor
+    %3 = aten.scaled_dot_product_attention.default(%q, %q, %q, %m) : tensor
+    %4 = aten.scaled_dot_product_attention.default(%k, %g, %g, enable_gqa=True) : tensor
+    %5 = aten.scaled_dot_product_attention.default(%r, %x, %x) : tensor
+    return %5
+  })") ==
+        std::vector<std::string>{"f32[s0,4,5,6]", "f32[s0,4,s1,8]", "f32[s0,4,5,8]", "f32[s0,4,s1,8]", "f32[s0,5,8]"});
+}
