@@ -93,22 +93,24 @@ class TorchRewriteCheck : public RewriteCheck {
     problem_.clear();
     checked_ = 0;
     places_ = places.size();
-    std::unordered_set<ValueId> missing;
+    std::unordered_set<ValueId> flowsIn;
     for (const std::vector<NodeId>& place : places) {
       const std::unordered_set<NodeId> inside(place.begin(), place.end());
       const auto use = [&](ValueId v) {
         const Value& value = graph.value(v);
-        if (!graph.isWeight(v) && !(value.producer && inside.contains(value.producer)) && !captured_.contains(v) &&
+        if (!graph.isWeight(v) && !(value.producer && inside.contains(value.producer)) &&
             !dependsOnWeightsAlone(graph, v))
-          missing.insert(v);
+          flowsIn.insert(v);
       };
       for (NodeId n : place) {
         for (const Argument& a : graph.node(n).args) a.forEachValue(use);
         for (const auto& [key, a] : graph.node(n).kwargs) a.forEachValue(use);
       }
     }
-    addDeclaredSizes(graph, missing);
-    captureOthers(graph, missing);
+    addDeclaredSizes(graph, flowsIn);
+    captureOthers(graph, flowsIn);
+    std::unordered_set<ValueId> missing = flowsIn;
+    std::erase_if(missing, [&](ValueId v) { return captured_.contains(v); });
     if (missing.empty()) return;
     // The first run keeps all values that fit: later searches ask for the same ones, or for what took their place.
     if (!run(graph, captured_.empty() ? nullptr : &missing)) return;
@@ -190,21 +192,27 @@ class TorchRewriteCheck : public RewriteCheck {
 
   /// Values whose sizes are declared are given other ones where they flow into a match. Where such a size is calculated
   /// (2*s0), or is a number of its own, only the model knows which others go together.
-  void addDeclaredSizes(const Graph& graph, const std::unordered_set<ValueId>& missing) {
+  void addDeclaredSizes(const Graph& graph, const std::unordered_set<ValueId>& flowsIn) {
     if (!sizesAreDeclared_ || declaredAdded_) return;
     const auto isCalculated = [&](ValueId v) {
       const Type& type = graph.value(v).type;
       return (type.isTensor() || type.kind == Type::Kind::Int) && sizesOfValues(graph, {v}).empty();
     };
-    if (std::none_of(missing.begin(), missing.end(), isCalculated)) return;
+    if (std::none_of(flowsIn.begin(), flowsIn.end(), isCalculated)) return;
     declaredAdded_ = true;
     addOthers(otherSizes(inputs_, sizesOfInputs(graph, inputs_), graph.symbols()), true);
   }
 
   /// A file that was traced says nothing of sizes: some are fixed in it as numbers, others are free. The model itself
   /// knows, so it is run: what it refuses cannot come to any match, what it accepts can.
-  void captureOthers(const Graph& graph, const std::unordered_set<ValueId>& missing) {
-    if (others_.empty() || missing.empty()) return;
+  void captureOthers(const Graph& graph, const std::unordered_set<ValueId>& flowsIn) {
+    const auto missing = [&](const Other& other) {
+      std::unordered_set<ValueId> out = flowsIn;
+      std::erase_if(out, [&](ValueId v) { return other.captured.contains(v); });
+      return out;
+    };
+    const auto isWanted = [&](const Other& other) { return !other.refused && !missing(other).empty(); };
+    if (std::none_of(others_.begin(), others_.end(), isWanted)) return;
     const auto begin = std::chrono::steady_clock::now();
     const auto used = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count(); };
     auto program = Program::build(graph, whole_);
@@ -212,7 +220,8 @@ class TorchRewriteCheck : public RewriteCheck {
     for (size_t i = 0; i < others_.size(); ++i) {
       Other& other = others_[i];
       other.refused = other.refused || (other.instead && !others_[i - 1].refused);
-      if (other.refused || !program || seconds_ + used() > furtherSeconds_ / 2) continue;
+      const std::unordered_set<ValueId> wanted = missing(other);
+      if (other.refused || wanted.empty() || !program || seconds_ + used() > furtherSeconds_ / 2) continue;
       if (!sendAhead(*program, other.inputs, job_)) {
         other.refused = true;
         other.captured.clear();
@@ -224,7 +233,7 @@ class TorchRewriteCheck : public RewriteCheck {
         continue;
       }
       at::manual_seed(verificationSeed);
-      auto out = program->collect(copyOf(other.inputs), first ? nullptr : &missing, mostKept / others_.size(),
+      auto out = program->collect(copyOf(other.inputs), first ? nullptr : &wanted, mostKept / others_.size(),
                                   writesSomewhere(graph), other.captured, job_);
       other.refused = !out;
       if (!out) other.captured.clear();

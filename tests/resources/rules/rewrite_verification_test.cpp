@@ -154,8 +154,8 @@ TEST_CASE("where sizes may differ, others are tried: one row, an odd number of r
 namespace {
 
 /// A traced model: its file says nothing of sizes, and the graph has those of the example. `before` is what stands
-/// before the ReLU that the rule takes.
-RuleRun onTracedRows(const std::string& before, const std::string& replacement) {
+/// before the ReLU that the rule takes. `pass`: one was verified before.
+RuleRun onTracedRows(const std::string& before, const std::string& replacement, bool pass = false) {
   Graph g = take(parseText("graph rows {\n  input %x : f32[2,8]@cpu\n" + before +
                                "  %r = aten.relu.default(%y) : f32[2,8]@cpu\n  return %r\n}\n",
                            test::semantics().operators()));
@@ -163,6 +163,7 @@ RuleRun onTracedRows(const std::string& before, const std::string& replacement) 
       "def pattern(x):\n    return torch.relu(x)\n\ndef replacement(x):\n    return " + replacement + "\n", "rows.py",
       test::semantics().operators()));
   const auto check = makeRewriteCheck(take(makeInputs(g, {"f32[2,8]"}, 1)), {}, {}, true);
+  if (pass) CHECK(check->checkWhole(g, g, false).verdict == Verdict::Verified);
   return take(applyRule(g, rules.rules[0], test::semantics(), {check.get(), false}));
 }
 
@@ -189,6 +190,12 @@ TEST_CASE("of a traced model, sizes are tried that the model itself accepts") {
   CHECK(two.records[0].verification.verdict == Verdict::Verified);
   CHECK_THAT(two.records[0].verification.why,
              ContainsSubstring("size 2 = 1, the original runs and the replacement does not"));
+
+  // A pass before keeps what it computes of the given inputs; other sizes are tried all the same.
+  const RuleRun later = onTracedRows(free, "torch.clamp(x, min=0)", true);
+  REQUIRE(later.records.size() == 1);
+  CHECK(later.records[0].verification.inputSets == ofOneSize + 6);
+  CHECK(onTracedRows(free, "torch.relu(x[:2])", true).rolledBack.size() == 1);
 
   // What the model refuses cannot be held against a rule.
   const RuleRun baked = onTracedRows(fixed, "torch.relu(x[:2])");
