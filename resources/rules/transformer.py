@@ -246,7 +246,7 @@ class AttentionWithoutHeads(Rule):
         return kernels.attention(q, k, v, mask, scale=scale, causal=causal)
 
     def where(q, k, v):
-        return q.dim() == 3 and k.dim() == 3 and v.dim() == 3 and q.shape[0] == k.shape[0] and k.shape[0] == v.shape[0]
+        return q.dim() == 3 and k.dim() == 3 and v.dim() == 3
 
 
 class AttentionInBlocks(Rule):

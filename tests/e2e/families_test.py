@@ -45,6 +45,32 @@ class Attention(nn.Module):
         return self.attention(x, x, x, need_weights=False)[0]
 
 
+class LearnedQueries(nn.Module):
+    """Latents of batch 1 that attend to the input, or that the input attends to."""
+
+    def __init__(self, how="written out", swapped=False):
+        super().__init__()
+        self.how, self.swapped = how, swapped
+        self.latents = nn.Parameter(torch.randn(1, 5, 32))
+        self.q, self.k, self.v, self.out, self.next = (nn.Linear(32, 32) for _ in range(5))
+        self.norm = nn.LayerNorm(32)
+
+    def forward(self, x):
+        asking, asked = (x, self.latents) if self.swapped else (self.latents, x)
+        q, k, v = self.q(asking), self.k(asked), self.v(asked)
+        if self.how == "without heads":
+            y = F.scaled_dot_product_attention(q, k, v)
+        else:
+            q, k, v = (t.view(t.shape[0], t.shape[1], -1, 8).transpose(1, 2) for t in (q, k, v))
+            if self.how == "called":
+                y = F.scaled_dot_product_attention(q, k, v)
+            else:
+                y = torch.softmax(q @ k.transpose(-1, -2) / math.sqrt(8), dim=-1) @ v
+            y = y.transpose(1, 2).reshape(y.shape[0], y.shape[2], -1)
+        y = self.norm(self.out(y) + asking)
+        return F.gelu(self.next(y)) + y
+
+
 class Blocks(nn.Module):
     def __init__(self):
         super().__init__()
@@ -288,6 +314,21 @@ class Families(TestCase):
         report = self.applied(path, given, "transformer.py", "Encoder", "fast.pt")
         self.assertIn("ScaledDotProductAttention", [s["name"] for s in report["steps"] if s["rewrites"]])
         self.assertTrue(report["verification"]["passed"])
+
+    def test_what_one_sample_serves_serves_any_batch(self):
+        """Traced with a batch of 1, the model does not say which sizes are 1 for good."""
+        torch.ops.load_library(str(OPERATORS))
+        for how in ("written out", "called", "without heads"):
+            for swapped in (False, True):
+                model = LearnedQueries(how, swapped).eval()
+                path, given = self.saved("latents", model, (torch.randn(1, 9, 32),), "trace")
+                for file, recipe in (("transformer.py", "Encoder"), ("generated.py", "Generated")):
+                    with self.subTest(how=how, swapped=swapped, recipe=recipe):
+                        report = self.applied(path, given, file, recipe, "fast.pt")
+                        found = [s["name"] for s in report["steps"] if "Attention" in s["name"] and s["rewrites"]]
+                        self.assertEqual(found != [], recipe == "Encoder" or how == "without heads")
+                        for x in (torch.randn(1, 9, 32), torch.randn(3, 11, 32)):
+                            self.same(self.folder / "fast.pt", model, x)
 
     def test_convolutions_of_any_size_stay_so(self):
         model = Blocks().eval()
