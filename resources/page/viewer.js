@@ -7,6 +7,10 @@ const data = JSON.parse(document.getElementById('graft-data').textContent);
 const byId = (id) => document.getElementById(id);
 const FONT = 'Inter, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
 const SMALLEST = 9;     // pixels: nobody reads smaller letters
+const FEWEST = 3;       // letters of a beginning
+const LOWEST = 5.4;     // of a box with words, in pixels: rows are then 9 pixels apart
+const LINE = 12;        // the height that words of one line take: in a box as low as that they may stand out of its ends
+const OVERHANG = 3;
 const LABEL = `400 10px ${FONT}`;
 const ADDED = 2, REMOVED = 1;
 let colours = data.colours[data.theme];
@@ -34,19 +38,44 @@ function widthOf(font, text) {
   return sum;
 }
 
-/** The text where it fits, else its beginning with "…", else three letters at least, else nothing. */
-function fitted(font, text, room) {
-  if (widthOf(font, text) <= room) return text;
-  const ellipsis = widthOf(font, '…');
+/** All of the text, else its beginning before "…", else its first letters; nothing where those are fewer than three. */
+function beginningOf(text, room, width) {
+  const letters = [...text], ellipsis = width('…');
   let used = 0, fits = 0, before = 0;
-  for (const letter of text) {
-    used += widthOf(font, letter);
+  for (const letter of letters) {
+    used += width(letter);
     if (used > room) break;
     ++fits;
     if (used + ellipsis <= room) before = fits;
   }
-  if (before >= 3) return `${text.slice(0, before)}…`;
-  return fits >= 3 ? text.slice(0, fits) : '';
+  if (fits === letters.length) return {text, size: fits, isCut: false};
+  if (before >= FEWEST) return {text: `${letters.slice(0, before).join('')}…`, size: 0, isCut: true};
+  return {text: fits >= FEWEST ? letters.slice(0, fits).join('') : '', size: fits, isCut: true};
+}
+
+function fitted(font, text, room) {
+  return beginningOf(text, room, (part) => widthOf(font, part)).text;
+}
+
+/**
+ * How a title is set, as views/layout/small_titles.h says: the first of these that has room. Whole, in usual letters or
+ * in narrow ones; in two lines; a short name; its beginning, unless it reads as another operator.
+ */
+function fitTitle(font, title, room, lines) {
+  const known = data.titles[title] || {};
+  const width = (text, isNarrow) => widthOf(font, text) * (isNarrow ? data.narrowLetters : 1);
+  const first = (form, list) => {
+    for (const isNarrow of [false, true])
+      if (list.every((text) => width(text, isNarrow) <= room)) return {form, isNarrow, lines: list};
+    return null;
+  };
+  let set = title ? first('whole', [title]) : {form: 'none', lines: []};
+  if (!set && lines > 1 && known.lines) set = first('two lines', known.lines);
+  for (const brief of known.brief || []) set = set || first('short', [brief]);
+  if (set) return set;
+  const cut = beginningOf(title, room, (text) => width(text, true));
+  if (!cut.text || (known.misread || []).includes(cut.size)) return {form: 'none', lines: []};
+  return {form: 'cut', isNarrow: true, lines: [cut.text]};
 }
 
 function isWithin(graph, box, outer) {
@@ -127,7 +156,12 @@ class Pane {
    */
   placeLabels() {
     const seen = new Set(), of = new Map(), taken = new Taken();
-    this.layout.rects.forEach((r) => { if (r && !r.open) taken.add(r); });
+    this.standing = new Taken();  // closed boxes
+    this.layout.rects.forEach((r) => {
+      if (!r || r.open) return;
+      taken.add(r);
+      this.standing.add(r);
+    });
     this.labels = [];
     const starts = new Map();  // by box: where its ways leave
     for (const {stops, from, isStart} of this.layout.ways)
@@ -494,7 +528,7 @@ class Pane {
     for (const i of this.closed) {
       const r = rects[i];
       if (r.x > view.right || r.x + r.w < view.left || r.y > view.bottom || r.y + r.h < view.top) continue;
-      this.write(p, i, place(r));
+      this.write(p, i, place(r), ratio);
     }
     this.writeHeads(p, shown.map((i) => [i, place(rects[i])]));
   }
@@ -530,37 +564,72 @@ class Pane {
     p.setLineDash([]);
   }
 
-  /** As much as the box has room for. Sizes are in pixels of the screen. */
-  write(p, i, r) {
-    const box = this.graph.boxes[i], shade = this.shades[i], s = this.scale;
-    if (r.h < 5.4) return;
+  /** How far the words of a low box may stand out of its ends, in pixels: what stands beside it may do the same. */
+  roomBeside(i) {
+    const r = this.layout.rects[i], s = this.scale, apart = 1;
+    const x = (OVERHANG + OVERHANG + apart) / s, y = Math.max(0, (LINE / s - r.h) / 2);
+    let gap = Infinity;
+    this.standing.touching({x: r.x - x, y: r.y - y, w: r.w + 2 * x, h: r.h + 2 * y}, (other) => {
+      const between = Math.max(other.x - r.x - r.w, r.x - other.x - other.w) * s;
+      if (other !== r && between >= 0) gap = Math.min(gap, between);
+      return false;
+    });
+    return Math.min(OVERHANG, (gap - apart) / 2);
+  }
+
+  /**
+   * What a closed box is called where it stands, in pixels of the screen: how its title is set, between which ends, and
+   * whether its second line is shown.
+   */
+  titleIn(i, r) {
+    const box = this.graph.boxes[i], s = this.scale;
     const size = Math.max(SMALLEST, Math.floor(13 * s)), small = Math.max(SMALLEST, Math.floor(11 * s));
     const bold = `500 ${size}px ${FONT}`, plain = `400 ${small}px ${FONT}`;
-    const padding = r.w < 30 ? 0.5 : Math.max(2, Math.min(10, 8 * s));
-    let right = r.x + r.w - padding;
-    const left = r.x + padding;
+    const padding = Math.max(0.5, Math.min(Math.max(4, 8 * s), (r.w - 14) / 10));
     const value = this.values && this.values[i] !== undefined ? figure(this.values[i]) + (numbers.unit ? ` ${numbers.unit}` : '') : '';
     const detail = value || [box.detail, ...(box.chips || []).map((chip) => `(${chip})`)].filter(Boolean).join('  ');
     const two = detail !== '' && r.h >= size + small + 4;
+    let left = r.x + padding, right = r.x + r.w - padding, sign = 0, isCountIn = false;
+    if (box.repeat) {
+      const w = widthOf(plain, `×${box.repeat}`) + 8;
+      isCountIn = right - left - w >= 24;
+      if (isCountIn) right -= w;
+    }
+    if (box.container) {  // that it opens is said where the title stays whole
+      const w = 12 * Math.max(1, s);
+      if (widthOf(bold, box.title) <= right - left - w) [sign, right] = [right - 8 * Math.max(1, s), right - w];
+    }
+    let title = fitTitle(bold, box.title, right - left, !two && !box.repeat && r.h >= 2 * size ? 2 : 1);
+    if (title.form === 'cut' && !box.repeat && r.h <= LINE) {
+      const beyond = this.roomBeside(i);
+      const wider = beyond > 0 ? fitTitle(bold, box.title, r.w + 2 * beyond, 1) : title;
+      if (wider.form === 'whole' || wider.form === 'short') [title, left, right] = [wider, r.x - beyond, r.x + r.w + beyond];
+    }
+    return {...title, left, right, size, small, bold, plain, padding, detail, two, sign, isCountIn};
+  }
+
+  /** As much as the box has room for. Sizes are in pixels of the screen. */
+  write(p, i, r, ratio) {
+    const box = this.graph.boxes[i], shade = this.shades[i];
+    if (r.h < LOWEST) return;
+    const title = this.titleIn(i, r), {left, right, size, small, bold, plain, padding, two} = title;
     const middle = two ? r.y + r.h * 0.31 : r.y + r.h / 2;
     p.textBaseline = 'middle';
     if (box.repeat) {
       const text = `×${box.repeat}`, w = widthOf(plain, text) + 8;
-      const fits = right - left - w >= 24;
-      badge(p, text, plain, fits ? right - w + padding / 2 : r.x + r.w - 4, fits ? middle : r.y + r.h / 2, w, small + 3);
-      if (fits) right -= w;
+      badge(p, text, plain, title.isCountIn ? r.x + r.w - w - padding / 2 : r.x + r.w - Math.min(4, padding),
+            title.isCountIn ? middle : r.y + r.h / 2, w, small + 3);
     }
-    if (box.container && right - left > 60) {
+    if (title.sign) {
       p.fillStyle = shade.dim;
       p.font = bold;
-      p.fillText('+', right - 8 * Math.max(1, s), middle);
-      right -= 12 * Math.max(1, s);
+      p.fillText('+', title.sign, middle);
     }
-    const title = fitted(bold, box.title, right - left);
-    if (!title) return;
-    const used = widthOf(bold, title);
+    if (title.form === 'none') return;
+    const stretch = title.isNarrow ? data.narrowLetters : 1, isTwoLines = title.lines.length > 1;
+    const used = Math.max(...title.lines.map((line) => widthOf(bold, line) * stretch));
     let name = '';
-    if (box.name && title === box.title) {
+    if (box.name && title.form === 'whole') {
       name = fitted(plain, box.name, right - left - used - 6);
       if (name.length < Math.min(6, box.name.length)) name = '';
     }
@@ -569,12 +638,17 @@ class Pane {
     const x = !two || isEnd ? Math.max(left, (left + right - whole) / 2) : left;
     p.font = bold;
     p.fillStyle = shade.text;
-    p.fillText(title, x, middle);
+    p.setTransform(ratio * stretch, 0, 0, ratio, 0, 0);
+    title.lines.forEach((line, k) => {
+      const own = isTwoLines ? x + (used - widthOf(bold, line) * stretch) / 2 : x;
+      p.fillText(line, own / stretch, isTwoLines ? middle + (k - 0.5) * size : middle);
+    });
+    p.setTransform(ratio, 0, 0, ratio, 0, 0);
     p.font = plain;
     p.fillStyle = shade.dim;
     if (name) p.fillText(name, x + used + 6, middle);
     if (two) {
-      const second = fitted(plain, detail, r.x + r.w - padding - left);
+      const second = fitted(plain, title.detail, r.x + r.w - padding - left);
       p.fillText(second, isEnd ? Math.max(left, r.x + (r.w - widthOf(plain, second)) / 2) : left, r.y + r.h * 0.73);
     }
     if (shade.change) mark(p, shade.change, r.x + r.w - 2, r.y + 2);
@@ -739,12 +813,15 @@ class Taken {
   add(r) {
     for (const cell of this.cellsOf(r)) this.cells.has(cell) ? this.cells.get(cell).push(r) : this.cells.set(cell, [r]);
   }
-  isFree(r) {
+  /** Calls `is` with what touches a place, some of it more than once, until it returns true. */
+  touching(r, is) {
     for (const cell of this.cellsOf(r))
       for (const other of this.cells.get(cell) || [])
-        if (r.x < other.x + other.w && other.x < r.x + r.w && r.y < other.y + other.h && other.y < r.y + r.h) return false;
-    return true;
+        if (r.x < other.x + other.w && other.x < r.x + r.w && r.y < other.y + other.h && other.y < r.y + r.h && is(other))
+          return true;
+    return false;
   }
+  isFree(r) { return !this.touching(r, () => true); }
 }
 
 /** Black or white, whichever is read better on the colour: 4.5 : 1 at least. */

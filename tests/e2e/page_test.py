@@ -95,6 +95,22 @@ PASSES = """((isRight) => { const {layout, graph} = graft.panes[0], {rects, ways
     }
     return [...passes, loose]; })(%s)"""
 
+# How the titles of closed boxes are set where they stand: by form, how often; and those that are cut.
+TITLES = """(() => { const p = graft.panes[0], s = p.scale, forms = {}, cut = [];
+    for (const i of p.closed) {
+      const r = p.layout.rects[i], at = {x: r.x * s, y: r.y * s, w: r.w * s, h: r.h * s};
+      if (at.h < 5.4) continue;
+      const t = p.titleIn(i, at);
+      forms[t.form] = (forms[t.form] || 0) + 1;
+      if (t.form === 'cut') cut.push(t.lines[0]);
+      // They stand between their ends, and in letters that can be read.
+      const width = (text) => { p.context.font = t.bold; return p.context.measureText(text).width; };
+      for (const line of t.lines)
+        if (width(line) * (t.isNarrow ? graft.data.narrowLetters : 1) > t.right - t.left + 0.5) cut.push(`${line} runs out`);
+      if (t.size < 9) cut.push(`${t.lines[0]} is small`);
+    }
+    return [forms, cut]; })()"""
+
 MIDDLE = """(() => { const pane = graft.panes[%d], key = "%s", {boxes} = pane.graph;
   const i = pane.boxOf.get(key) ?? boxes.findIndex((b) => b.title === key), r = pane.layout.rects[i];
   const o = pane.canvas.getBoundingClientRect();
@@ -383,6 +399,73 @@ class Page(TestCase):
         self.done("draw", self.model, "--diff", self.model, "-o", self.page)
         browser.open(self.page)
         self.assertEqual(browser.run("document.getElementById('changeCount').textContent"), "identical")
+
+    def test_titles_are_set_narrower_in_two_lines_or_in_short_before_they_are_cut(self):
+        model = self.file("titles.txt", """graph Titles {
+  input %x : f32[4,4]
+  %a = aten.layer_norm.default(%x, [4]) : f32[4,4]
+  %b = aten.softmax.int(%a, -1) : f32[4,4]
+  %c = aten.transpose.int(%b, 0, 1) : f32[4,4]
+  %d = aten.squeeze.default(%c) : f32[4,4]
+  %e = aten.expand.default(%d, [4,4]) : f32[4,4]
+  %f = aten.scaled_dot_product_attention.default(%e, %e, %e) : f32[4,4]
+  return %f
+}
+""")
+        self.done("draw", model, "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+
+        def title(name, share, height=13):
+            """In a box that has room for that share of the title, on a drawing that is shown small."""
+            return browser.run(f"""(p => {{ p.scale = 0.2; const i = p.graph.boxes.findIndex((b) => b.title === "{name}");
+                const within = (w) => p.titleIn(i, {{x: 0, y: 0, w, h: {height}}});
+                p.context.font = within(50).bold;
+                const room = p.context.measureText("{name}").width * {share} + 0.5;
+                let w = room;
+                while (w - 2 * within(w).padding < room) w += 0.1;
+                const t = within(w);
+                return [t.form, t.isNarrow || false, t.lines.join('|')]; }})(graft.panes[0])""")
+
+        self.assertEqual(title("layer_norm", 1), ["whole", False, "layer_norm"])
+        self.assertEqual(title("layer_norm", 0.9), ["whole", True, "layer_norm"])
+        self.assertEqual(title("layer_norm", 0.6, 18.5), ["two lines", False, "layer_|norm"])
+        self.assertEqual(title("layer_norm", 0.6), ["short", False, "LN"])
+        self.assertEqual(title("softmax", 0.7, 18.5)[::2], ["short", "smax"])
+        self.assertEqual(title("transpose", 0.4)[::2], ["short", "T"])
+        self.assertEqual(title("scaled_dot_product_attention", 0.3)[::2], ["short", "SDPA"])
+        self.assertEqual(title("squeeze", 0.7, 18.5)[0], "cut")
+        for height in 12, 13:
+            for percent in range(10, 84):  # never as another operator
+                self.assertNotEqual(title("expand", percent / 100, height)[2], "exp")
+        self.assertEqual(browser.complaints(), [])
+
+    def test_no_title_is_cut_where_a_layer_of_an_encoder_is_shown_small(self):
+        class Layer(nn.Module):
+            def __init__(self, width=16):
+                super().__init__()
+                self.qkv = nn.ModuleList(nn.Linear(width, width) for _ in range(3))
+                self.dense, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
+
+            def forward(self, x):
+                q, k, v = (layer(x).view(2, 8, 2, 8).transpose(1, 2) for layer in self.qkv)
+                weights = torch.dropout(torch.softmax(torch.matmul(q, k.transpose(-1, -2)), -1), 0.1, False)
+                y = torch.matmul(weights, v).permute(0, 2, 1, 3).contiguous().reshape(2, 8, 16)
+                return self.norm(self.dense(y) + x)
+
+        torch.jit.trace(nn.Sequential(Layer(), Layer()).eval(), torch.randn(2, 8, 16)).save(str(self.model))
+        self.done("draw", self.model, "--all", "-o", self.page)
+        browser = self.browser(900, 560)
+        browser.open(self.page)
+        browser.run("graft.panes[0].fit()")
+        browser.frame()
+        self.assertLess(browser.run("graft.panes[0].scale"), 0.5)
+        forms, cut = browser.run(TITLES)
+        self.assertEqual(cut, [])
+        self.assertGreater(forms["short"], 2)
+        self.assertGreater(forms["whole"], 5)
+        self.assertEqual(set(forms), {"whole", "short"})
+        self.assertEqual(browser.complaints(), [])
 
     def test_ten_thousand_boxes_move_smoothly(self):
         model = self.file("flat.txt", flat(10_100))

@@ -223,23 +223,27 @@ void ScenePainter::badge(const QString& text, double right, double y, Color colo
 void ScenePainter::writeBox(size_t i, const Box& box, const QRectF& r, bool isIo, Color text, Color dim) {
   const bool two = !box.detail.empty() || !box.chips.empty();
   const double y = r.y() + (two ? 19 : r.height() / 2 + 4.8);
-  const QFont titleFont = drawingFont(M::titleSize, QFont::Medium), nameFont = drawingFont(M::nameSize, QFont::Normal);
-  const QFontMetricsF titleWidth(titleFont), nameWidth(nameFont);
+  const QFont nameFont = drawingFont(M::nameSize, QFont::Normal);
+  const QFontMetricsF nameWidth(nameFont);
   const bool isModule = box.kind == BoxKind::Module;
   const double room = r.width() - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (isModule ? 16 : 0);
-  const QString title = titleWidth.elidedText(toQt(box.title), Qt::ElideRight, room);
-  const double used = titleWidth.horizontalAdvance(title);
+  const int lines = two || box.repeat > 1 ? 1 : 2;
+  const SmallTitle title = smallTitle(box.title, M::titleSize, room, lines);
+  const double used = std::max(title.letters->width(title.first), title.letters->width(title.second));
   const bool isOfWords = isModule && scene_.options.words.contains(box.key);  // not of a name, whose end tells most
   QString name =
-      box.name == box.title || room - used < 28
+      box.name == box.title || title.form != SmallTitle::Form::Whole || room - used < 28
           ? QString()
           : nameWidth.elidedText(toQt(box.name), isOfWords ? Qt::ElideRight : Qt::ElideMiddle, room - used - 8);
   const double total = used + (name.isEmpty() ? 0 : 8 + nameWidth.horizontalAdvance(name));
   const double middle = r.center().x() - (box.repeat > 1 ? 17 : 0);  // of what the count leaves
   double x = isIo ? std::max(r.x() + M::padding, middle - total / 2) : r.x() + M::padding;
-  p_.setFont(titleFont);
+  p_.setFont(title.letters->font());
   p_.setPen(toQt(text));
-  p_.drawText(QPointF(x, y), title);
+  constexpr double ofTwo = 6.5;  // of lines, from the only one's baseline
+  const bool isTwo = title.form == SmallTitle::Form::TwoLines;
+  p_.drawText(QPointF(x, isTwo ? y - ofTwo : y), title.first);
+  if (isTwo) p_.drawText(QPointF(x, y + ofTwo), title.second);
   p_.setFont(nameFont);
   p_.setPen(toQt(dim));
   p_.drawText(QPointF(x + used + 8, y), name);

@@ -300,6 +300,29 @@ double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
   return hasTwoLines(hasDetail, r.height(), scale) ? r.top() + r.height() * ofTwo : r.center().y();
 }
 
+namespace {
+
+/// How far the words of a low box may stand out of it, in pixels: what stands beside it may do the same.
+double roomBeside(const Scene& scene, int box, double scale) {
+  constexpr double apart = 1;
+  const auto shown = [&](int i) {
+    const QRectF r = scene.rect(i);
+    return QRectF(r.topLeft() * scale, r.size() * scale);
+  };
+  const QRectF r = shown(box), around = withWords(r).adjusted(-overhang - apart, 0, overhang + apart, 0);
+  double gap = INFINITY;
+  scene.index.any(scene.layout.boxes, QRectF(around.topLeft() / scale, around.size() / scale), [&](int other) {
+    if (other == box || scene.view.boxes[static_cast<size_t>(other)].open) return false;
+    const QRectF o = shown(other);
+    const double between = std::max(o.left() - r.right(), r.left() - o.right());
+    if (between >= 0) gap = std::min(gap, between);
+    return false;
+  });
+  return (gap - apart) / 2;
+}
+
+}  // namespace
+
 BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, double wordsEnd) {
   const Box& b = scene.view.boxes[static_cast<size_t>(box)];
   const QRectF whole = scene.rect(box);
@@ -310,19 +333,13 @@ BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, doub
   const int size = SmallText::pixelsAt(M::titleSize, scale);
   const bool isAlone = wordsEnd > r.width() - 1;
   const int lines = isAlone && !hasTwoLines(hasDetail, r.height(), scale) && r.height() >= 2 * size ? 2 : 1;
-  const QString title = QString::fromStdString(b.title);
-  out.text = smallTitle(title, size, out.right - out.left, lines);
+  out.text = smallTitle(b.title, size, out.right - out.left, lines);
   if (out.text.form != SmallTitle::Form::Cut || !isAlone || r.height() > wordsHeight) return out;
-  SmallTitle wider = smallTitle(title, size, r.width() + 2 * overhang, 1);
-  if (wider.form != SmallTitle::Form::Whole && wider.form != SmallTitle::Form::Short) return out;
-  const QRectF around = withWords(r).adjusted(-overhang, 0, overhang, 0);
-  const bool isBesideOthers =
-      scene.index.any(scene.layout.boxes, QRectF(around.topLeft() / scale, around.size() / scale), [&](int other) {
-        const QRectF o = scene.rect(other);
-        return other != box && !scene.view.boxes[static_cast<size_t>(other)].open &&
-               (o.left() * scale >= r.right() || o.right() * scale <= r.left());
-      });
-  if (!isBesideOthers) out = {std::move(wider), -overhang, r.width() + overhang};
+  const double beyond = std::min(overhang, roomBeside(scene, box, scale));
+  if (beyond <= 0) return out;
+  SmallTitle wider = smallTitle(b.title, size, r.width() + 2 * beyond, 1);
+  if (wider.form == SmallTitle::Form::Whole || wider.form == SmallTitle::Form::Short)
+    out = {std::move(wider), -beyond, r.width() + beyond};
   return out;
 }
 

@@ -1,22 +1,22 @@
 #include "views/canvas/small_text.h"
 
+#include <cmath>
 #include <map>
+#include <string>
 #include <tuple>
-#include <utility>
 
 #include "views/canvas/canvas_paint.h"
 #include "views/document/graph_decode.h"
-#include "views/layout/node_text.h"
 
 namespace graft {
 
 namespace {
 
 QFont fontOf(int pixels, QFont::Weight weight, SmallText::Letters letters) {
-  constexpr int narrow = 85, usual = 100;  // percent
+  constexpr int usual = 100;  // percent
   QFont font = drawingFont(pixels, weight);
   if (letters == SmallText::Letters::Narrow)
-    font.setStretch((font.stretch() > 0 ? font.stretch() : usual) * narrow / usual);
+    font.setStretch(static_cast<int>(std::lround((font.stretch() > 0 ? font.stretch() : usual) * narrowLetters)));
   return font;
 }
 
@@ -47,14 +47,6 @@ double SmallText::width(QStringView text) const {
   return sum;
 }
 
-namespace {
-
-bool isLatin(std::string_view text) {
-  return std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 128; });
-}
-
-}  // namespace
-
 double SmallText::width(std::string_view utf8) const {
   double sum = 0;
   for (size_t i = 0; i < utf8.size(); ++i) {
@@ -69,82 +61,42 @@ double SmallText::width(std::string_view utf8) const {
   return sum;
 }
 
-bool SmallText::fitsSome(std::string_view text, double room) const {
-  const std::string_view few = text.substr(0, fewestLetters);
-  if (!isLatin(few))
-    return !fitted(QString::fromUtf8(text.data(), static_cast<qsizetype>(text.size())), room).isEmpty();
-  double used = 0;
-  for (const char c : few)
-    if (used += latin_[static_cast<unsigned char>(c)]; used > room) return false;
-  return !text.empty();
-}
-
 QString SmallText::fitted(const QString& text, double room) const {
-  double used = 0;
-  qsizetype fits = 0, beforeEllipsis = 0;
-  for (; fits < text.size(); ++fits) {
-    used += advance(text[fits]);
-    if (used > room) break;
-    if (used + ellipsis_ <= room) beforeEllipsis = fits + 1;
-  }
-  if (fits == text.size()) return text;
-  if (beforeEllipsis >= fewestLetters) return text.left(beforeEllipsis) + QChar(0x2026);
-  return fits >= fewestLetters ? text.left(fits) : QString();
+  if (width(QStringView(text)) <= room) return text;
+  const std::string utf8 = text.toStdString();
+  const Beginning beginning = beginningOf(utf8, room, *this);
+  return toQt(utf8.substr(0, beginning.size)) + (beginning.hasEllipsis ? QStringLiteral("…") : QString());
 }
 
 namespace {
 
-/// The two lines of a title whose longer one is shortest: "scaled_dot_", "product_attention". Of one word, nothing.
-std::pair<QString, QString> inTwoLines(const QString& title, const SmallText& letters) {
-  qsizetype best = 0;
-  double least = letters.width(QStringView(title));
-  for (qsizetype at = 1; at < title.size(); ++at) {
-    const QChar before = title[at - 1];
-    const bool isBetweenWords = before == QLatin1Char('_') || before == QLatin1Char('.') ||
-                                before == QLatin1Char(' ') || (before.isLower() && title[at].isUpper());
-    if (!isBetweenWords) continue;
-    const double longer =
-        std::max(letters.width(QStringView(title).left(at)), letters.width(QStringView(title).mid(at)));
-    if (longer < least) least = longer, best = at;
-  }
-  if (best == 0) return {};
-  return {title.left(best), title.mid(best)};
+/// Kept for as long as the program runs: thousands of boxes have a few dozen titles.
+const TitleForms& formsOf(std::string_view title) {
+  static std::map<std::string, TitleForms, std::less<>> known;
+  auto it = known.find(title);
+  if (it == known.end()) it = known.emplace(title, titleForms(title)).first;
+  return it->second;
 }
 
-/// "exp" says less than nothing of "expand".
-bool readsAsAnother(const QString& cut) { return !cut.endsWith(QChar(0x2026)) && isOperatorName(cut.toStdString()); }
+FittedTitle fit(std::string_view title, double room, int lines, const SmallText& usual, const SmallText& narrow) {
+  static const TitleForms none;
+  const bool isWhole = narrow.width(title) <= room;
+  return fitTitle(title, isWhole ? none : formsOf(title), room, lines, usual, narrow);
+}
 
 }  // namespace
 
-SmallTitle smallTitle(const QString& title, int pixels, double room, int lines) {
-  using Form = SmallTitle::Form;
+SmallTitle smallTitle(std::string_view title, int pixels, double room, int lines) {
   const SmallText& usual = SmallText::ofSize(pixels, QFont::Medium);
-  if (usual.width(QStringView(title)) <= room) return {title.isEmpty() ? Form::None : Form::Whole, title, {}, &usual};
   const SmallText& narrow = SmallText::ofSize(pixels, QFont::Medium, SmallText::Letters::Narrow);
-  if (narrow.width(QStringView(title)) <= room) return {Form::Whole, title, {}, &narrow};
-  const auto fits = [&](const SmallText& letters, const auto& parts) {
-    return !parts.first.isEmpty() && letters.width(QStringView(parts.first)) <= room &&
-           letters.width(QStringView(parts.second)) <= room;
-  };
-  if (lines > 1)
-    for (const SmallText* letters : {&usual, &narrow})
-      if (const auto parts = inTwoLines(title, *letters); fits(*letters, parts))
-        return {Form::TwoLines, parts.first, parts.second, letters};
-  if (const QString brief = toQt(shortTitle(title.toStdString())); !brief.isEmpty())
-    for (const SmallText* letters : {&usual, &narrow})
-      if (letters->width(QStringView(brief)) <= room) return {Form::Short, brief, {}, letters};
-  const QString cut = narrow.fitted(title, room);
-  if (cut.isEmpty() || readsAsAnother(cut)) return {Form::None, {}, {}, &narrow};
-  return {Form::Cut, cut, {}, &narrow};
+  const FittedTitle t = fit(title, room, lines, usual, narrow);
+  return {t.form, toQt(t.first) + (t.hasEllipsis ? QStringLiteral("…") : QString()), toQt(t.second),
+          t.isNarrow ? &narrow : &usual};
 }
 
 bool hasSmallTitle(std::string_view title, int pixels, double room) {
   const SmallText& narrow = SmallText::ofSize(pixels, QFont::Medium, SmallText::Letters::Narrow);
-  if (title.empty()) return false;
-  if (narrow.width(title) <= room) return true;
-  if (const std::string_view brief = shortTitle(title); !brief.empty() && narrow.width(brief) <= room) return true;
-  if (!narrow.fitsSome(title, room)) return false;
-  return !readsAsAnother(narrow.fitted(toQt(title), room));
+  return fit(title, room, 1, narrow, narrow).form != FittedTitle::Form::None;
 }
 
 }  // namespace graft

@@ -15,6 +15,7 @@
 #include <string_view>
 
 #include "views/layout/layout.h"
+#include "views/layout/small_titles.h"
 
 namespace graft {
 
@@ -37,9 +38,8 @@ class SmallText {
   /// The text where it fits, else its beginning with "…", else its first letters; empty where that would be fewer than
   /// three.
   QString fitted(const QString& text, double room) const;
-  /// Whether `fitted` would leave any of a text in UTF-8.
-  bool fitsSome(std::string_view text, double room) const;
   double width(std::string_view utf8) const;
+  double ellipsis() const { return ellipsis_; }
   /// From a line's middle down to its baseline.
   double drop() const { return drop_; }
 
@@ -53,16 +53,16 @@ class SmallText {
   double ellipsis_ = 0, drop_ = 0;
 };
 
-/// How the title of a small box is set.
+/// How the title of a small box is set, as `fitTitle` says.
 struct SmallTitle {
-  enum class Form : uint8_t { None, Whole, TwoLines, Short, Cut } form = Form::None;
+  using Form = FittedTitle::Form;
+  Form form = Form::None;
   QString first, second;               ///< its line, or both
   const SmallText* letters = nullptr;  ///< it is set in these
 };
-/// The first of these that has room: the title in usual letters; in narrow ones; in two lines, where `lines` is 2 and
-/// it is made of several words; its short name; its beginning. A beginning that is another operator's name is left out.
-SmallTitle smallTitle(const QString& title, int pixels, double room, int lines);
-/// Whether `smallTitle` would leave any of a title in UTF-8, on one line.
+/// Of a title in UTF-8, in letters of that size. `lines` is 2 where there is room for a second.
+SmallTitle smallTitle(std::string_view title, int pixels, double room, int lines);
+/// Whether `smallTitle` would leave any of it on one line.
 bool hasSmallTitle(std::string_view title, int pixels, double room);
 
 }  // namespace graft

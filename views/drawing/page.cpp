@@ -8,6 +8,7 @@
 #include <set>
 
 #include "views/layout/level_plan.h"
+#include "views/layout/small_titles.h"
 
 namespace graft {
 namespace {
@@ -114,9 +115,24 @@ Json bundlesJson(const VisibleGraph& view, const std::vector<uint32_t>& nets) {
   return bundles;
 }
 
+/// What titles become where they have no room, for those that are made of several words, have a short name, or begin as
+/// another operator is called.
+void addTitleForms(const VisibleGraph& view, Json& titles) {
+  std::set<std::string_view> seen;
+  for (const Box& box : view.boxes) {
+    if (titles.contains(box.title) || !seen.insert(box.title).second) continue;
+    TitleForms forms = titleForms(box.title);
+    Json j = Json::object();
+    if (!forms.second.empty()) j["lines"] = {std::move(forms.first), std::move(forms.second)};
+    if (!forms.brief.empty()) j["brief"] = std::move(forms.brief);
+    if (!forms.misread.empty()) j["misread"] = std::move(forms.misread);
+    if (!j.empty()) titles[box.title] = std::move(j);
+  }
+}
+
 /// What became of nodes, onto boxes: a module holds the changes of its nodes.
 Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std::set<std::string, std::less<>>& gone,
-                       const std::set<std::string, std::less<>>& changed, Change kind) {
+                       const std::set<std::string, std::less<>>& changed, Change kind, Json& titles) {
   const ViewOptions all{.depth = -1,
                         .foldRepeats = options.foldRepeats,
                         .showScalars = options.showScalars,
@@ -137,6 +153,7 @@ Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std
     if (box.open) open.insert(box.key);
   Json boxes = Json::array(), plans = Json::array(), labels = Json::object(), others = Json::object();
   for (const Box& box : view.boxes) boxes.push_back(boxJson(graph, box, open.contains(box.key)));
+  addTitleForms(view, titles);
   for (const LevelPlan& level : plan->levels) plans.push_back(levelJson(level));
   for (const VisibleEdge& e : view.edges)
     if (!e.label.empty()) labels[std::to_string(e.value.index)] = e.label;
@@ -177,15 +194,16 @@ std::string forScript(const Json& json) {
 
 Result<std::string> drawPage(const Graph& graph, const DrawOptions& options) {
   const std::string title = !options.title.empty() ? options.title : !graph.name.empty() ? graph.name : "model";
-  Json graphs = Json::array();
+  Json graphs = Json::array(), titles = Json::object();
   GraphDifference difference;
   if (options.before) difference = options.difference ? *options.difference : differenceByNames(*options.before, graph);
   if (options.before) {
-    Result<Json> before = graphJson(*options.before, options, difference.removed, difference.changed, Change::Removed);
+    Result<Json> before =
+        graphJson(*options.before, options, difference.removed, difference.changed, Change::Removed, titles);
     if (!before) return before.error();
     graphs.push_back(std::move(*before));
   }
-  Result<Json> after = graphJson(graph, options, difference.added, difference.changed, Change::Added);
+  Result<Json> after = graphJson(graph, options, difference.added, difference.changed, Change::Added, titles);
   if (!after) return after.error();
   graphs.push_back(std::move(*after));
   Json numbers = Json::array(), kinds = Json::array();
@@ -196,6 +214,8 @@ Result<std::string> drawPage(const Graph& graph, const DrawOptions& options) {
                   {"colours", {{"light", colours(Theme::Light)}, {"dark", colours(Theme::Dark)}}},
                   {"kinds", std::move(kinds)},
                   {"toRight", options.flow == Flow::Right},
+                  {"titles", std::move(titles)},
+                  {"narrowLetters", narrowLetters},
                   {"graphs", std::move(graphs)},
                   {"numbers", std::move(numbers)}};
   std::string html = pageTemplate;

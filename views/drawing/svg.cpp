@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "views/drawing/drawing.h"
+#include "views/layout/small_titles.h"
 
 namespace graft {
 namespace {
@@ -31,6 +32,13 @@ std::string escape(std::string_view text) {
   }
   return s;
 }
+
+/// Widths of a title's letters.
+struct TitleLetters {
+  double share = 1;  ///< of the usual width
+  double width(std::string_view text) const { return textWidth(text, M::titleSize) * share; }
+  double ellipsis() const { return width("…"); }
+};
 
 class Writer {
  public:
@@ -107,10 +115,11 @@ class Writer {
     return w + (diff ? 300 : 0);
   }
 
-  void text(std::string_view s, double x, double y, double size, Color color, int weight, const char* anchor = "") {
+  void text(std::string_view s, double x, double y, double size, Color color, int weight,
+            std::string_view attributes = "") {
     fmt::format_to(out(),
                    "<text x=\"{:.1f}\" y=\"{:.1f}\" font-size=\"{}\" font-weight=\"{}\" fill=\"{}\"{}>{}</text>\n", x,
-                   y, size, weight, color.hex(), anchor, escape(s));
+                   y, size, weight, color.hex(), attributes, escape(s));
   }
 
   std::string finish(double width, double height) {
@@ -235,18 +244,29 @@ class Writer {
     bool two = !box.detail.empty() || !box.chips.empty();
     double y = r.y + (two ? 18.5 : r.height / 2 + 4.5);
     double room = r.width - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (box.kind == BoxKind::Module ? 16 : 0);
-    std::string title = elide(box.title, M::titleSize, room);
-    double used = textWidth(title, M::titleSize) * 1.04;
-    std::string name =
-        box.name == box.title || room - used < 28 ? "" : elide(box.name, M::nameSize, room - used - 8, true);
+    const TitleForms forms = titleForms(box.title);
+    const FittedTitle set =
+        fitTitle(box.title, forms, room, two || box.repeat > 1 ? 1 : 2, TitleLetters{}, TitleLetters{narrowLetters});
+    const TitleLetters letters{set.isNarrow ? narrowLetters : 1};
+    const std::string title = std::string(set.first) + (set.hasEllipsis ? "…" : "");
+    double used = std::max(letters.width(title), letters.width(set.second)) * 1.04;
+    const bool hasName = box.name != box.title && set.form == FittedTitle::Form::Whole && room - used >= 28;
+    std::string name = hasName ? elide(box.name, M::nameSize, room - used - 8, true) : "";
     double total = used + (name.empty() ? 0 : 8 + textWidth(name, M::nameSize) * 1.04);
     double x = isIo ? r.centerX() - total / 2 : r.x + M::padding;
-    text(title, x, y, M::titleSize, title_, 500);
+    const double lines = set.second.empty() ? 0 : 6.5;  // of two, from the middle
+    writeTitle(title, x, y - lines, set.isNarrow);
+    if (lines > 0) writeTitle(set.second, x, y + lines, set.isNarrow);
     if (!name.empty()) text(name, x + used + 8, y, M::nameSize, dim_, 400);
     if (box.kind == BoxKind::Module) expander(r.right() - M::padding - 8 - (box.repeat > 1 ? 36 : 0), y - 8);
     if (box.repeat > 1) badge(box.repeat, r.right() - 6, r.y + 6);
     if (two) secondLine(box, r, isIo, faded);
     if (change != Change::None) glyph(change, r);
+  }
+
+  void writeTitle(std::string_view s, double x, double y, bool isNarrow) {
+    if (!isNarrow) return text(s, x, y, M::titleSize, title_, 500);
+    text(s, x / narrowLetters, y, M::titleSize, title_, 500, fmt::format(" transform=\"scale({},1)\"", narrowLetters));
   }
 
   void secondLine(const Box& box, const Rect& r, bool centred, bool faded) {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <unordered_map>
 
 #include "core/ir/operators/operator_facts.h"
 
@@ -224,43 +223,6 @@ NodeText describeNode(const Graph& graph, const Node& node) {
     text.detail += (text.detail.empty() ? "" : ", ") + d;
   }
   return text;
-}
-
-std::string_view shortTitle(std::string_view title) {
-  static const std::unordered_map<std::string_view, std::string_view> names = {
-      {"add", "+"},
-      {"sub", "−"},
-      {"mul", "×"},
-      {"div", "÷"},
-      {"matmul", "@"},
-      {"linear", "lin"},
-      {"conv1d", "conv"},
-      {"conv2d", "conv"},
-      {"conv3d", "conv"},
-      {"convolution", "conv"},
-      {"layer_norm", "LN"},
-      {"native_layer_norm", "LN"},
-      {"batch_norm", "BN"},
-      {"group_norm", "GN"},
-      {"rms_norm", "RMS"},
-      {"scaled_dot_product_attention", "SDPA"},
-      {"attention", "attn"},
-      {"embedding", "emb"},
-      {"dropout", "drop"},
-      {"permute", "perm"},
-      {"contiguous", "contig"},
-      {"constant", "const"},
-      {"max_pool2d", "maxpool"},
-      {"avg_pool2d", "avgpool"},
-      {"adaptive_avg_pool2d", "avgpool"},
-  };
-  if (title.size() > 1 && title.ends_with('_')) title.remove_suffix(1);  // in place
-  const auto it = names.find(title);
-  return it == names.end() ? std::string_view() : it->second;
-}
-
-bool isOperatorName(std::string_view name) {
-  return factsOf("aten." + std::string(name)).family != OperatorFamily::Unknown;
 }
 
 std::string typeLabel(const Type& type) {

@@ -39,12 +39,6 @@ struct NodeText {
 BoxKind kindOfOperator(std::string_view operatorName);
 NodeText describeNode(const Graph&, const Node&);
 
-/// What a title is called in short where it has no room: "LN" of "layer_norm", "+" of "add"; empty where the field has
-/// no such name.
-std::string_view shortTitle(std::string_view title);
-/// Whether an operator is called so: a name that is cut must not read as another one.
-bool isOperatorName(std::string_view name);
-
 /// "8×128×384 f32"; "int" for what is no tensor; "" where nothing is known.
 std::string typeLabel(const Type&);
 /// "1.2 M", "35 k", "812".

@@ -35,13 +35,14 @@ QString familyOf(QString& svg) {
 struct Text {
   QString text, anchor;
   QPointF at;
-  double size = 12;
+  double size = 12, stretch = 1;
   int weight = 400;
   QColor color;
 };
 
 std::vector<Text> textsOf(const QString& svg) {
   static const QRegularExpression move(QStringLiteral("translate\\(([-0-9.]+),([-0-9.]+)\\)"));
+  static const QRegularExpression narrower(QStringLiteral("scale\\(([0-9.]+),1\\)"));
   std::vector<Text> texts;
   std::vector<QPointF> origins{{0, 0}};
   QXmlStreamReader in(svg);
@@ -57,7 +58,9 @@ std::vector<Text> textsOf(const QString& svg) {
     } else if (in.name() == QLatin1String("text")) {
       Text t;
       t.anchor = attributes.value(QLatin1String("text-anchor")).toString();
-      t.at = origins.back() + QPointF(number("x"), number("y"));
+      if (const auto by = narrower.match(attributes.value(QLatin1String("transform")).toString()); by.hasMatch())
+        t.stretch = by.captured(1).toDouble();
+      t.at = origins.back() + QPointF(number("x") * t.stretch, number("y"));
       t.size = number("font-size");
       t.weight = static_cast<int>(number("font-weight"));
       t.color = QColor(attributes.value(QLatin1String("fill")).toString());
@@ -79,7 +82,7 @@ void paint(QPainter& p, const Text& text, const QString& family) {
   const double width = text.anchor.isEmpty() ? 0 : QFontMetricsF(font).horizontalAdvance(text.text);
   p.save();
   p.translate(text.at);
-  p.scale(text.size / size, text.size / size);
+  p.scale(text.stretch * text.size / size, text.size / size);
   p.setFont(font);
   p.setPen(text.color);
   p.drawText(QPointF(text.anchor == QLatin1String("middle") ? -width / 2

@@ -52,7 +52,7 @@ class CanvasTest : public test::WindowFixture {
     open();
     Canvas* canvas = window_->canvas();
     canvas->setDepth(-1);
-    const int box = canvas->scene()->boxOf(QStringLiteral("softmax"));
+    const int box = canvas->scene()->boxOf(QStringLiteral("gelu"));
     QVERIFY(box >= 0);
     const QRectF r = canvas->scene()->rect(box);
     // How many rows of pixels inside the box, one beside its border, have something of the text's darkness in them.

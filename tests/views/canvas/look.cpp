@@ -1,4 +1,4 @@
-// look --pictures FOLDER [--depth N]... [--repeats] [--dead-ends] [--flow down|right] [--theme T] [--size WxH]
+// look --pictures FOLDER [--depth N]... [--repeats] [--dead-ends] [--flow down|right] [--theme T] [--size WxH] [--cut]
 // GRAPH.json... Pictures of graphs as the canvas draws them, first and at fit, to look at. GRAPH.json is what `graft
 // text MODEL --json` prints. At double scale: QT_SCALE_FACTOR=2. tests/views/layout/layout_look.cpp has the numbers.
 #include <QApplication>
@@ -30,8 +30,9 @@ int main(int argc, char** argv) {
       flow(QStringLiteral("flow"), QStringLiteral("down or right"), QStringLiteral("F"), QStringLiteral("down")),
       theme(QStringLiteral("theme"), QStringLiteral("light or dark"), QStringLiteral("T"), QStringLiteral("light")),
       card(QStringLiteral("card"), QStringLiteral("A picture of the card of this node"), QStringLiteral("NODE")),
+      cut(QStringLiteral("cut"), QStringLiteral("List the titles that are cut")),
       size(QStringLiteral("size"), QStringLiteral("Of the canvas"), QStringLiteral("WxH"), QStringLiteral("1100x760"));
-  parser.addOptions({depth, repeats, deadEnds, flow, pictures, theme, card, size});
+  parser.addOptions({depth, repeats, deadEnds, flow, pictures, theme, card, cut, size});
   parser.process(app);
   if (!parser.isSet(pictures) || parser.positionalArguments().isEmpty())
     return std::fprintf(stderr, "usage: look --pictures FOLDER [OPTION...] GRAPH.json...\n"), 2;
@@ -77,6 +78,8 @@ int main(int argc, char** argv) {
       std::printf("%s, depth %s: words in %.0f %% of the boxes at fit, cut in %.0f %%; %.0f %% named\n",
                   qPrintable(QFileInfo(path).completeBaseName()), qPrintable(level), 100 * named.words, 100 * named.cut,
                   100 * named.named);
+      if (parser.isSet(cut))
+        for (const auto& [title, count] : named.cutTitles) std::printf("  %3d  %s\n", count, title.c_str());
     }
   }
 }

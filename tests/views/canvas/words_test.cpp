@@ -217,8 +217,11 @@ class WordsTest : public QObject {
                                 QStringLiteral("ab"), QString()}) {
       const std::string utf8 = text.toStdString();
       QCOMPARE(words.width(std::string_view(utf8)), words.width(QStringView(text)));
-      for (const double room : {0.0, 8.0, 20.0, 200.0})
-        QCOMPARE(words.fitsSome(utf8, room), !words.fitted(text, room).isEmpty());
+      for (const double room : {0.0, 8.0, 20.0, 200.0}) {
+        const QString fitted = words.fitted(text, room);
+        QCOMPARE(beginningOf(utf8, room, words).size > 0, !fitted.isEmpty());
+        QVERIFY(words.width(QStringView(fitted)) <= room);
+      }
     }
   }
 
@@ -230,7 +233,7 @@ class WordsTest : public QObject {
       return SmallText::ofSize(9, QFont::Medium).width(std::string_view(text));
     };
     const auto set = [&](const char* title, double room, int lines = 1) {
-      return smallTitle(QString::fromLatin1(title), size, room, lines);
+      return smallTitle(title, size, room, lines);
     };
     QCOMPARE(set("layer_norm", usual("layer_norm")).letters, &SmallText::ofSize(size, QFont::Medium));
     const SmallTitle narrow = set("layer_norm", 0.9 * usual("layer_norm"));
@@ -241,39 +244,39 @@ class WordsTest : public QObject {
     const SmallTitle lines = set("layer_norm", usual("layer_"), 2);
     QVERIFY(lines.form == Form::TwoLines);
     QCOMPARE(lines.first + QLatin1Char('|') + lines.second, QStringLiteral("layer_|norm"));
-    QVERIFY(set("softmax", usual("softm"), 2).form == Form::Cut);  // one word
+    QVERIFY(set("squeeze", usual("squee"), 2).form == Form::Cut);  // one word
     const SmallTitle brief = set("layer_norm", usual("layer_"));
     QVERIFY(brief.form == Form::Short);
     QCOMPARE(brief.first, QStringLiteral("LN"));
     QCOMPARE(set("add", usual("ad")).first, QStringLiteral("+"));
     QCOMPARE(set("mul_", usual("ad")).first, QStringLiteral("×"));
-    const SmallTitle cut = set("softmax", usual("soft…"));
+    QCOMPARE(set("softmax", usual("soft…")).first, QStringLiteral("smax"));
+    const SmallTitle cut = set("squeeze", usual("sque…"));
     QVERIFY(cut.form == Form::Cut);
-    QVERIFY2(cut.first.startsWith(QStringLiteral("soft")) && cut.first.endsWith(QChar(0x2026)), qPrintable(cut.first));
-    QVERIFY(set("softmax", usual("s")).form == Form::None);
+    QVERIFY2(cut.first.startsWith(QStringLiteral("sque")) && cut.first.endsWith(QChar(0x2026)), qPrintable(cut.first));
+    QVERIFY(set("squeeze", usual("s")).form == Form::None);
     QVERIFY(set("", 100).form == Form::None);
   }
 
   /// "exp" of "expand" would be another operator.
   void noTitleIsCutToAnotherOperatorsName() {
-    for (const char* title : {"expand", "logical_and", "addmm", "maximum", "softmax", "view_as"})
+    for (const char* title : {"expand", "logical_and", "addmm", "maximum", "softmax", "squeeze", "view_as"})
       for (double room = 5; room < 60; room += 0.25) {
-        const SmallTitle t = smallTitle(QString::fromLatin1(title), 9, room, 2);
+        const SmallTitle t = smallTitle(title, 9, room, 2);
         if (t.form == SmallTitle::Form::Cut)
           QVERIFY2(t.first.endsWith(QChar(0x2026)) || !isOperatorName(t.first.toStdString()), qPrintable(t.first));
       }
-    QVERIFY(isOperatorName("exp") && isOperatorName("relu") && !isOperatorName("sof"));
+    QVERIFY(isOperatorName("exp") && isOperatorName("relu") && !isOperatorName("squ"));
     bool isCut = false;  // other beginnings stay
     for (double room = 10; room < 20; room += 0.25)
-      isCut |= smallTitle(QStringLiteral("softmax"), 9, room, 1).first == QStringLiteral("sof");
+      isCut |= smallTitle("squeeze", 9, room, 1).first == QStringLiteral("squ");
     QVERIFY(isCut);
   }
 
   void aBoxHasWordsWhereItsTitleIsSet() {
-    for (const char* title : {"layer_norm", "expand", "softmax", "add", "token_type_ids", "µs"})
+    for (const char* title : {"layer_norm", "expand", "softmax", "squeeze", "add", "token_type_ids", "µs"})
       for (double room = 0; room < 90; room += 0.5)
-        QCOMPARE(hasSmallTitle(title, 9, room),
-                 smallTitle(QString::fromUtf8(title), 9, room, 1).form != SmallTitle::Form::None);
+        QCOMPARE(hasSmallTitle(title, 9, room), smallTitle(title, 9, room, 1).form != SmallTitle::Form::None);
   }
 
   void wordsStandOutOfALowBoxOnlyWhereNoOtherIs() {

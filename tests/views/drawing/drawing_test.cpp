@@ -8,6 +8,7 @@
 #include "tests/views/support/sample_graphs.h"
 #include "views/drawing/page.h"
 #include "views/layout/level_plan.h"
+#include "views/layout/small_titles.h"
 
 using namespace graft;
 
@@ -17,6 +18,30 @@ TEST_CASE("an SVG names modules, operators, shapes and repeats") {
   for (const char* part :
        {">attention<", ">BertSelfAttention<", ">softmax<", ">1×12×128×128 f32<", ">×6<", ">384 → 1536<", ">MiniLM<"})
     CHECK_THAT(*svg, ContainsSubstring(part));
+}
+
+TEST_CASE("a title that is wider than a box may be is set narrower, in two lines or in short before it is cut") {
+  const auto drawn = [](const std::string& op, bool hasDetail) {
+    Graph g;
+    const ValueId x = g.addInput("x", Type::tensor(DType::Float32, {Dim(8)}));
+    std::vector<Argument> args{Argument(x)};
+    if (hasDetail) args.emplace_back(int64_t{3});
+    const NodeId n = g.append(g.root(), unknownOperator("aten." + op + ".default"), std::move(args), "n");
+    g.setReturns(g.root(), {Argument(g.addOutput(n, "y", Type::tensor(DType::Float32, {Dim(8)})))});
+    const Result<std::string> svg = drawSvg(g, {});
+    return svg ? *svg : svg.error().message;
+  };
+  const std::string narrow = "scale(" + std::to_string(narrowLetters).substr(0, 4) + ",1)";
+  const std::string sdpa = "_scaled_dot_product_flash_attention_for_cpu";
+  CHECK_THAT(drawn("linear", true), ContainsSubstring(">linear<") && !ContainsSubstring(narrow));
+  const std::string letters(33, 'n');
+  REQUIRE(textWidth(letters + "_" + letters, 13) > 1.5 * Metrics::maxWidth);
+  CHECK_THAT(drawn("squeeze_the_values_of_this_tensor_once_more", true),
+             ContainsSubstring(">squeeze_the_values_of_this_tensor_once_more<") && ContainsSubstring(narrow));
+  CHECK_THAT(drawn(letters + "_" + letters, false),
+             ContainsSubstring(">" + letters + "_<") && ContainsSubstring(">" + letters + "<"));
+  CHECK_THAT(drawn(sdpa + "_" + letters, true), ContainsSubstring(">SDPA<") && !ContainsSubstring(sdpa + "<"));
+  CHECK_THAT(drawn(std::string(66, 'n'), true), ContainsSubstring("nnn…<"));
 }
 
 TEST_CASE("a drawing of too many boxes is refused with the way out") {

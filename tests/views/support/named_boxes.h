@@ -2,7 +2,9 @@
 // tests of the canvas, and for the tables of docs/measurements/window.md.
 #pragma once
 
+#include <map>
 #include <set>
+#include <string>
 
 #include "views/canvas/label_places.h"
 
@@ -13,6 +15,7 @@ struct NamedBoxes {
   double named = 0;  ///< those, and the ones in a module of a tenth of all boxes or less whose whole name is drawn,
                      ///< or its number
   double cut = 0;    ///< those of which one sees the beginning of their title alone
+  std::map<std::string, int> cutTitles;  ///< "softmax: soft…", how often
 };
 
 inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
@@ -31,6 +34,7 @@ inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
     ++closed;
     for (int up = box.parent; up >= 0; up = boxes[static_cast<size_t>(up)].parent) ++holds[static_cast<size_t>(up)];
   }
+  NamedBoxes out;
   size_t words = 0, named = 0, cut = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (boxes[i].open) continue;
@@ -40,11 +44,16 @@ inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
       isTold = told.contains(up) && 10 * holds[static_cast<size_t>(up)] <= closed;
     words += has;
     const SmallTitle title = titleOf(scene, static_cast<int>(i), scale, !boxes[i].detail.empty()).text;
-    cut += has && title.form == SmallTitle::Form::Cut;
     named += isTold;
+    if (!has || title.form != SmallTitle::Form::Cut) continue;
+    ++cut;
+    ++out.cutTitles[boxes[i].title + ": " + title.first.toStdString()];
   }
   const auto all = static_cast<double>(std::max<size_t>(1, closed));
-  return {static_cast<double>(words) / all, static_cast<double>(named) / all, static_cast<double>(cut) / all};
+  out.words = static_cast<double>(words) / all;
+  out.named = static_cast<double>(named) / all;
+  out.cut = static_cast<double>(cut) / all;
+  return out;
 }
 
 /// In a pane of the usual size.

@@ -1,0 +1,95 @@
+#include "views/layout/small_titles.h"
+
+#include <string>
+
+#include "tests/support/catch.h"
+#include "views/layout/node_text.h"
+
+using namespace graft;
+
+namespace {
+
+/// Every letter is a unit wide, the narrow ones as `narrowLetters` says.
+struct Units {
+  double each = 1;
+  double width(std::string_view text) const {
+    size_t letters = 0;
+    for (const char c : text) letters += (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+    return static_cast<double>(letters) * each;
+  }
+  double ellipsis() const { return each; }
+};
+
+/// "LN", "<layer_norm>" in narrow letters, "layer_|norm", "squ…", or "".
+std::string set(std::string_view title, double room, int lines = 1) {
+  const TitleForms forms = titleForms(title);
+  const FittedTitle t = fitTitle(title, forms, room, lines, Units{}, Units{narrowLetters});
+  std::string s = std::string(t.first) + (t.second.empty() ? "" : "|") + std::string(t.second);
+  if (t.hasEllipsis) s += "…";
+  return t.isNarrow && t.form != FittedTitle::Form::Cut ? "<" + s + ">" : s;
+}
+
+std::string briefOf(std::string_view title) {
+  std::string s;
+  for (const std::string& brief : titleForms(title).brief) s += (s.empty() ? "" : ", ") + brief;
+  return s;
+}
+
+}  // namespace
+
+TEST_CASE("a title is cut only where nothing else has room") {
+  CHECK(set("layer_norm", 10) == "layer_norm");
+  CHECK(set("layer_norm", 9) == "<layer_norm>");
+  CHECK(set("layer_norm", 6, 2) == "layer_|norm");
+  CHECK(set("layer_norm", 5.5, 2) == "<layer_|norm>");
+  CHECK(set("layer_norm", 6) == "LN");
+  CHECK(set("layer_norm", 1.8) == "<LN>");
+  CHECK(set("squeeze", 5, 2) == "sque…");
+  CHECK(set("squeeze", 2.6) == "squ");
+  CHECK(set("squeeze", 2) == "");
+  CHECK(set("", 10) == "");
+  CHECK(set("µ-µ-µ-µ", 5) == "µ-µ-…");
+}
+
+TEST_CASE("a beginning that is another operator's name is left out") {
+  CHECK(titleForms("expand").misread == std::vector<size_t>{3});
+  CHECK(set("expand", 4) == "exp…");
+  CHECK(set("expand", 2.6) == "");
+}
+
+TEST_CASE("titles become two lines between words") {
+  const auto lines = [](std::string_view title) {
+    const TitleForms forms = titleForms(title);
+    return forms.first + "|" + forms.second;
+  };
+  CHECK(lines("scaled_dot_product_attention") == "scaled_dot_|product_attention");
+  CHECK(lines("BertSelfAttention") == "BertSelf|Attention");
+  CHECK(lines("layer.11") == "layer.|11");
+  CHECK(lines("softmax") == "|");
+}
+
+TEST_CASE("titles have the short names that the field gives them") {
+  CHECK(briefOf("matmul") == "@");
+  CHECK(briefOf("mul_") == "×");
+  CHECK(briefOf("transpose") == "T");
+  CHECK(briefOf("select") == "[i]");
+  CHECK(briefOf("slice") == "[:]");
+  CHECK(briefOf("softmax") == "smax");
+  CHECK(briefOf("_softmax") == "softmax, smax");
+  CHECK(briefOf("_unsafe_view") == "view");
+  CHECK(briefOf("native_layer_norm_backward") == "layer_norm bwd, LN bwd");
+  CHECK(briefOf("embedding_dense_backward") == "embedding bwd, emb bwd");
+  CHECK(briefOf("_softmax_backward_data") == "softmax bwd, smax bwd");
+  CHECK(briefOf("_scaled_dot_product_flash_attention_for_cpu") == "scaled_dot_product_flash_attention_for_cpu, SDPA");
+  CHECK(briefOf("inputs_0") == "in 0");
+  CHECK(briefOf("output 12") == "out 12");
+  CHECK(briefOf("outputs") == "out");
+  CHECK(briefOf("layer.0").empty());
+  CHECK(briefOf("7").empty());
+  CHECK(briefOf("_").empty());
+}
+
+TEST_CASE("a short name takes less room than its title") {
+  for (const char* title : {"add", "pow", "transpose", "native_dropout", "hardswish", "index", "sigmoid_backward"})
+    for (const std::string& brief : titleForms(title).brief) CHECK(textWidth(brief, 9) < textWidth(title, 9));
+}
