@@ -10,7 +10,8 @@ from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, 
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels
-from graft import eliminate_common, eliminate_dead, find_products, fold_constants, fuse, normalize, remove_dropout, split_bias
+from graft import eliminate_common, eliminate_dead, find_products, fold_constants, functionalize, fuse, normalize
+from graft import remove_dropout, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
@@ -65,6 +66,7 @@ class Generated(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        functionalize,
         fold_constants,
         eliminate_common,
         find_products,
@@ -118,4 +120,14 @@ class Generated(Recipe):
 class Fused(Recipe):
     """Behind another recipe: generated kernels of what that one leaves, and nothing else."""
 
-    steps = [find_products, conv1d_as_conv2d, fold_constants, channels_last, fold_constants, split_bias, fuse(), eliminate_dead]
+    steps = [
+        functionalize,
+        find_products,
+        conv1d_as_conv2d,
+        fold_constants,
+        channels_last,
+        fold_constants,
+        split_bias,
+        fuse(),
+        eliminate_dead,
+    ]

@@ -64,6 +64,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "normalize",
                            "remove_dropout",
                            "find_products",
+                           "functionalize",
                            "fold_constants",
                            "eliminate_common",
                            "eliminate_dead",
