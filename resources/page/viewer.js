@@ -9,6 +9,7 @@ const FONT = 'Inter, "Helvetica Neue", Arial, "Liberation Sans", sans-serif';
 const SMALLEST = 9;     // pixels: nobody reads smaller letters
 const FEWEST = 3;       // letters of a beginning
 const LOWEST = 5.4;     // of a box with words, in pixels: rows are then 9 pixels apart
+const LOWEST_APART = 3; // of one from which all others are that far away
 const LINE = 12;        // the height that words of one line take: in a box as low as that they may stand out of its ends
 const OVERHANG = 3;
 const LABEL = `400 10px ${FONT}`;
@@ -564,6 +565,16 @@ class Pane {
     p.setLineDash([]);
   }
 
+  /** Whether a closed box is high enough for words, or no other one is so near that their lines would meet. */
+  hasLine(i) {
+    const r = this.layout.rects[i], s = this.scale;
+    if (r.h * s >= LOWEST) return true;
+    if (r.h * s < LOWEST_APART) return false;
+    const line = SMALLEST / s, middle = r.y + r.h / 2;
+    return !this.standing.touching({x: r.x, y: middle - line, w: r.w, h: 2 * line}, (other) =>
+      other !== r && Math.abs(other.y + other.h / 2 - middle) < line);
+  }
+
   /** How far the words of a low box may stand out of its ends, in pixels: what stands beside it may do the same. */
   roomBeside(i) {
     const r = this.layout.rects[i], s = this.scale, apart = 1;
@@ -611,7 +622,7 @@ class Pane {
   /** As much as the box has room for. Sizes are in pixels of the screen. */
   write(p, i, r, ratio) {
     const box = this.graph.boxes[i], shade = this.shades[i];
-    if (r.h < LOWEST) return;
+    if (!this.hasLine(i)) return;
     const title = this.titleIn(i, r), {left, right, size, small, bold, plain, padding, two} = title;
     const middle = two ? r.y + r.h * 0.31 : r.y + r.h / 2;
     p.textBaseline = 'middle';

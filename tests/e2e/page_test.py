@@ -99,7 +99,7 @@ PASSES = """((isRight) => { const {layout, graph} = graft.panes[0], {rects, ways
 TITLES = """(() => { const p = graft.panes[0], s = p.scale, forms = {}, cut = [];
     for (const i of p.closed) {
       const r = p.layout.rects[i], at = {x: r.x * s, y: r.y * s, w: r.w * s, h: r.h * s};
-      if (at.h < 5.4) continue;
+      if (!p.hasLine(i)) continue;
       const t = p.titleIn(i, at);
       forms[t.form] = (forms[t.form] || 0) + 1;
       if (t.form === 'cut') cut.push(t.lines[0]);

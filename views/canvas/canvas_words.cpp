@@ -91,18 +91,19 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const Box& box = scene_.view.boxes[i];
   const bool isModule = box.kind == BoxKind::Module;
   const int matches = isModule && look_.boxes.change[i] == Change::None ? look_.boxes.matches[i] : 0;
-  if (matches == 0 && r.height() < SmallMetrics::lowest) return;
+  const auto index = static_cast<int>(i);
+  const bool hasWords = hasLine(scene_, index, look_.scale);
+  if (matches == 0 && !hasWords) return;
   const SmallText& small = SmallText::ofSize(pixels(M::detailSize), QFont::Normal);
   if (matches > 0) {
     const Color color = look_.decorations.stale ? pal_.dim : pal_.pattern(0);
     smallBadge(QStringLiteral("◆%1").arg(matches), r.right() + 6, r.top(), color, small);
   }
-  if (r.height() < SmallMetrics::lowest) return;
+  if (!hasWords) return;
   const bool hasHeat = look_.boxes.anyHeat && !std::isnan(look_.boxes.heat[i]);
   const QString detail = hasHeat ? heatText(look_.boxes.heat[i], look_.decorations.heatUnit) : toQt(box.detail);
   const bool two = hasTwoLines(!detail.isEmpty(), r.height(), look_.scale);
   const int size = pixels(M::titleSize);
-  const auto index = static_cast<int>(i);
   const BoxTitle placed =
       titleOf(scene_, index, look_.scale, !detail.isEmpty(), look_.places.wordsEnd(index, r.width()));
   const SmallTitle& title = placed.text;

@@ -20,7 +20,7 @@ using Kind = PlacedLabel::Kind;
 constexpr double wordsHeight = 12, overhang = 3;
 
 QRectF withWords(const QRectF& r) {
-  if (r.height() < SmallMetrics::lowest || r.height() > wordsHeight) return r;
+  if (r.height() > wordsHeight) return r;
   return {r.left() - overhang, r.center().y() - wordsHeight / 2, r.width() + 2 * overhang, wordsHeight};
 }
 
@@ -84,7 +84,7 @@ class Placer {
     const bool hits = scene_.index.any(scene_.layout.boxes, around, [&](int box) {
       if (box == own || (c.isOnMap && isAround(own, box) && !(isClosed(box) && hasWords(scene_, box, scale_))))
         return false;
-      if (isClosed(box)) return withWords(shown(box)).intersects(r);
+      if (isClosed(box)) return (hasLine(scene_, box, scale_) ? withWords(shown(box)) : shown(box)).intersects(r);
       return c.isStrict && shown(box).intersects(r) && !isAround(box, own);
     });
     return !hits && taken_.isFree({r.x(), r.y(), r.width(), r.height()});
@@ -300,6 +300,18 @@ double middleOfFirstLine(bool hasDetail, const QRectF& r, double scale) {
   return hasTwoLines(hasDetail, r.height(), scale) ? r.top() + r.height() * ofTwo : r.center().y();
 }
 
+bool hasLine(const Scene& scene, int box, double scale) {
+  const QRectF r = scene.rect(box);
+  if (r.height() * scale >= SmallMetrics::lowest) return true;
+  if (r.height() * scale < SmallMetrics::lowestApart) return false;
+  const double line = SmallMetrics::letters / scale;
+  const QRectF around(r.left(), r.center().y() - line, r.width(), 2 * line);
+  return !scene.index.any(scene.layout.boxes, around, [&](int other) {
+    return other != box && !scene.view.boxes[static_cast<size_t>(other)].open &&
+           std::abs(scene.rect(other).center().y() - r.center().y()) < line;
+  });
+}
+
 namespace {
 
 /// How far the words of a low box may stand out of it, in pixels: what stands beside it may do the same.
@@ -329,7 +341,7 @@ BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, doub
   const QRectF r(whole.topLeft() * scale, whole.size() * scale);
   const double padding = SmallMetrics::padding(r.width());
   BoxTitle out{{}, padding, std::min(r.width() - padding, wordsEnd)};
-  if (r.height() < SmallMetrics::lowest) return out;
+  if (!hasLine(scene, box, scale)) return out;
   const int size = SmallText::pixelsAt(M::titleSize, scale);
   const bool isAlone = wordsEnd > r.width() - 1;
   const int lines = isAlone && !hasTwoLines(hasDetail, r.height(), scale) && r.height() >= 2 * size ? 2 : 1;
@@ -345,7 +357,7 @@ BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, doub
 
 bool hasWords(const Scene& scene, int box, double scale) {
   const QSizeF size = scene.rect(box).size() * scale;
-  if (size.height() < SmallMetrics::lowest) return false;
+  if (!hasLine(scene, box, scale)) return false;
   const double room = size.width() - 2 * SmallMetrics::padding(size.width());
   return hasSmallTitle(scene.view.boxes[static_cast<size_t>(box)].title, SmallText::pixelsAt(M::titleSize, scale),
                        room);

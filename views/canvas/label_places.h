@@ -29,6 +29,8 @@ struct PlacedLabel {
 bool hasTwoLines(bool hasDetail, double height, double scale);
 double middleOfFirstLine(bool hasDetail, const QRectF& shown, double scale);
 
+/// Whether a box that holds no others is high enough for words, or no other one is so near that their lines would meet.
+bool hasLine(const Scene& scene, int box, double scale);
 /// What a box that holds no others is called on its first line or two, and from where to where it has room for that, in
 /// pixels from its left end. Words that are as high as their box, or higher, may stand a little out of it where no
 /// other box is. `hasDetail`: its second line is taken; `wordsEnd`: a count that stands in it begins there.

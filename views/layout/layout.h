@@ -71,6 +71,7 @@ struct Metrics {
 /// letters, between paddings that depend on how wide the box is shown.
 struct SmallMetrics {
   static constexpr double letters = 9, lowest = 5.4;  ///< of a box with words: rows are then 9 pixels apart
+  static constexpr double lowestApart = 3;            ///< of one from which all others are that far away
   static constexpr size_t fewest = 3;
   static double padding(double width) { return std::clamp((width - 14) / 10, 0.5, 4.0); }
 };

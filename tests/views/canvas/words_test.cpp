@@ -303,6 +303,36 @@ class WordsTest : public QObject {
     QVERIFY(wider > 0);
   }
 
+  /// A bar of a few pixels is named where the lines above and below it, and labels, leave room.
+  void aLowBoxHasWordsWhereNoOtherLineIsNear() {
+    constexpr double line = 9, high = 12;
+    const SceneRef scene = sceneOf(test::encoder(6), {.depth = -1});
+    const auto shown = [&](size_t box, double scale) {
+      const QRectF r = scene->rect(static_cast<int>(box));
+      return QRectF(r.topLeft() * scale, r.size() * scale);
+    };
+    int low = 0, bare = 0;
+    for (double scale = 0.08; scale < 0.2; scale *= 1.1) {
+      const LabelPlaces places(*scene, scale);
+      for (size_t i = 0; i < scene->view.boxes.size(); ++i) {
+        const QRectF r = shown(i, scale);
+        if (scene->view.boxes[i].open || r.height() >= SmallMetrics::lowest) continue;
+        const bool has = hasWords(*scene, static_cast<int>(i), scale);
+        ++(has ? low : bare);
+        if (!has) continue;
+        for (size_t k = 0; k < scene->view.boxes.size(); ++k) {
+          const QRectF o = shown(k, scale);
+          if (k == i || scene->view.boxes[k].open || o.right() <= r.left() || o.left() >= r.right()) continue;
+          QVERIFY(std::abs(o.center().y() - r.center().y()) >= line - 0.01);
+        }
+        const QRectF words(r.left(), r.center().y() - high / 2, r.width(), high);
+        for (const PlacedLabel& label : places.labels())
+          QVERIFY2(label.box == static_cast<int>(i) || !label.at.intersects(words), qPrintable(label.text));
+      }
+    }
+    QVERIFY2(low > 20 && bare > 0, qPrintable(QStringLiteral("%1 %2").arg(low).arg(bare)));
+  }
+
   /// Words in two lines are drawn as two lines, within their box.
   void aTitleInTwoLinesStandsInItsBox() {
     Scene scene = *sceneOf(test::encoder(1), {.depth = -1});
