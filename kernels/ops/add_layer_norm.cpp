@@ -18,13 +18,14 @@ constexpr OperatorInfo info{
     "Tensor? input_bias=None) -> Tensor",
     "layer_norm(x + input_bias + residual) * weight + bias over the last dimension, in one pass over memory and in "
     "fp32 "
-    "throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The output "
+    "throughout. input_bias is the bias of the linear layer that made x. x and the residual broadcast. The output "
     "is "
     "contiguous.",
     "any strides; contiguous inputs are read in place", "row_major"};
 
 at::Tensor composite(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                      const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  if (widerThan(x, residual)) return composite(withRowsOf(residual, x), residual, weight, bias, eps, inputBias);
   checkNorm(info.name, x, residual, weight, bias, inputBias);
   const at::ScalarType compute = computeType(x);
   const auto widened = [&](const OptionalTensor& tensor) {
@@ -39,6 +40,7 @@ at::Tensor composite(const at::Tensor& x, const OptionalTensor& residual, const 
 
 at::Tensor cpu(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  if (widerThan(x, residual)) return cpu(withRowsOf(residual, x), residual, weight, bias, eps, inputBias);
   if (!hasLoops(x)) return composite(x, residual, weight, bias, eps, inputBias);
   checkNorm(info.name, x, residual, weight, bias, inputBias);
   return layerNormForward(x, residual, weight, bias, eps, inputBias);
@@ -46,6 +48,7 @@ at::Tensor cpu(const at::Tensor& x, const OptionalTensor& residual, const Option
 
 at::Tensor meta(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                 const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  if (widerThan(x, residual)) return meta(withRowsOf(residual, x), residual, weight, bias, eps, inputBias);
   checkNorm(info.name, x, residual, weight, bias, inputBias);
   return at::empty_symint(x.sym_sizes(), x.options());
 }

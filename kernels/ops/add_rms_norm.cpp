@@ -19,13 +19,14 @@ constexpr OperatorInfo info{
     "add_rms_norm",
     "add_rms_norm(Tensor x, Tensor? residual, Tensor? weight, float eps=1e-06) -> (Tensor normed, Tensor sum)",
     "sum = x + residual; normed = sum / sqrt(mean(sum^2) + eps) * weight over the last dimension, in fp32 throughout. "
-    "Both "
+    "x and the residual broadcast. Both "
     "are returned, contiguous, for the residual stream goes on from sum. Without a residual, sum is a copy of x.",
     "any strides; contiguous inputs are read in place"};
 
 using Pair = std::tuple<at::Tensor, at::Tensor>;
 
 Pair composite(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight, double eps) {
+  if (widerThan(x, residual)) return composite(withRowsOf(residual, x), residual, weight, eps);
   checkNorm(info.name, x, residual, weight, {}, {});
   const at::ScalarType compute = computeType(x);
   at::Tensor sum = given(residual) ? x.to(compute) + residual->to(compute) : x.to(compute);
@@ -37,6 +38,7 @@ Pair composite(const at::Tensor& x, const OptionalTensor& residual, const Option
 }
 
 Pair cpu(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight, double eps) {
+  if (widerThan(x, residual)) return cpu(withRowsOf(residual, x), residual, weight, eps);
   if (!hasLoops(x)) return composite(x, residual, weight, eps);
   checkNorm(info.name, x, residual, weight, {}, {});
   at::Tensor normed = at::empty(x.sizes(), x.options());
@@ -63,6 +65,7 @@ Pair cpu(const at::Tensor& x, const OptionalTensor& residual, const OptionalTens
 }
 
 Pair meta(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight, double eps) {
+  if (widerThan(x, residual)) return meta(withRowsOf(residual, x), residual, weight, eps);
   checkNorm(info.name, x, residual, weight, {}, {});
   return {at::empty_symint(x.sym_sizes(), x.options()), at::empty_symint(x.sym_sizes(), x.options())};
 }

@@ -14,7 +14,8 @@ namespace {
 constexpr OperatorInfo info{
     "batched_linear", "batched_linear(Tensor x, Tensor weight) -> Tensor",
     "x times each matrix of weight [batch, in, out]: [batch, rows, out], as the experts of a mixture have it. x is "
-    "[rows, in], the same for all, or [batch, rows, in]. Accumulation happens in fp32 before the one rounding to the "
+    "[rows, in], the same for all, or [batch, rows, in]; a batch of 1 serves all. Accumulation happens in fp32 before "
+    "the one rounding to the "
     "output's type. The output is contiguous.",
     "on the CPU, up to 256 rows, with weights packed on first use (not for inference tensors); elsewhere matmul",
     "row_major"};
@@ -29,13 +30,18 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight) {
 at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight) {
   checkBatchedLinear(info.name, x, weight);
   if (!hasLoops(x)) return composite(x, weight);
+  if (x.dim() == 3 && x.size(0) != weight.size(0)) {
+    if (x.size(0) == 1) return cpu(x.select(0, 0), weight);
+    return cpu(x.reshape({1, x.size(0) * x.size(1), x.size(2)}), weight).view({x.size(0), x.size(1), weight.size(2)});
+  }
   const at::Tensor out = batchedLinearForward(x, weight);
   return out.defined() ? out : composite(x, weight);
 }
 
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight) {
   checkBatchedLinear(info.name, x, weight);
-  return at::empty_symint({weight.sym_size(0), x.sym_size(-2), weight.sym_size(2)}, x.options());
+  const c10::SymInt batch = x.dim() == 3 && weight.sym_size(0) == 1 ? x.sym_size(0) : weight.sym_size(0);
+  return at::empty_symint({batch, x.sym_size(-2), weight.sym_size(2)}, x.options());
 }
 
 }  // namespace

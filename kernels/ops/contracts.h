@@ -9,16 +9,20 @@
 //   A query whose keys are all masked out (by false or -Inf) gives zeros, as there. A mask and causal apply together.
 //   A batch of 1, of q, k, v or the mask, serves every sample of the others, as in matmul.
 // - masked_softmax: a row with every element masked out gives NaN, as softmax(x + mask) does.
-// - linear: the residual has the output's shape or broadcasts to it.
+// - linear and the norms: what is computed of x and the residual broadcast together, so that the output may have more
+//   rows than x (widerThan).
 #pragma once
 
+#include <ATen/ExpandUtils.h>
 #include <ATen/core/Tensor.h>
 #include <c10/core/SymIntArrayRef.h>
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace graft::ops {
@@ -57,6 +61,27 @@ inline void checkBroadcast(const char* op, const OptionalTensor& tensor, const c
   if (!given(tensor)) return;
   TORCH_CHECK(broadcastable(tensor->sym_sizes(), to), "graft::", op, ": ", what, " ", tensor->sym_sizes(),
               " does not broadcast to ", toName, " ", to);
+}
+
+// Whether a residual has more rows than x, because x has one sample for all, or a dimension less.
+inline bool widerThan(const at::Tensor& x, const OptionalTensor& residual) {
+  if (!given(residual)) return false;
+  if (residual->dim() > x.dim()) return true;
+  for (int64_t i = 2; i <= residual->dim(); ++i)
+    if (residual->sym_size(-i) != x.sym_size(-i) && x.sym_size(-i) == 1) return true;
+  return false;
+}
+
+// x for all rows that it and the residual have together: a view. Then widerThan does not hold any more.
+inline at::Tensor withRowsOf(const OptionalTensor& residual, const at::Tensor& x) {
+  std::vector<c10::SymInt> sizes = x.sym_sizes().vec();
+  if (static_cast<size_t>(residual->dim()) > sizes.size())
+    sizes.insert(sizes.begin(), residual->dim() - sizes.size(), c10::SymInt(1));
+  for (int64_t i = 2; i <= residual->dim(); ++i) {
+    c10::SymInt& size = sizes[sizes.size() - i];
+    if (residual->sym_size(-i) != size && size == 1) size = residual->sym_size(-i);
+  }
+  return x.expand_symint(sizes);
 }
 
 inline void checkVector(const char* op, const OptionalTensor& tensor, const char* what, const c10::SymInt& size) {
@@ -159,8 +184,11 @@ inline std::vector<c10::SymInt> linearShape(const at::Tensor& x, const at::Tenso
 inline void checkBatchedLinear(const char* op, const at::Tensor& x, const at::Tensor& weight) {
   checkFloating(op, x, "x");
   checkLike(op, x, "x", weight, "weight");
-  const bool fits = weight.dim() == 3 && (x.dim() == 2 || (x.dim() == 3 && x.sym_size(0) == weight.sym_size(0))) &&
-                    x.sym_size(-1) == weight.sym_size(1);
+  const auto fitsBatch = [&] {
+    return x.sym_size(0) == weight.sym_size(0) || weight.sym_size(0) == 1 || x.sym_size(0) == 1;
+  };
+  const bool fits =
+      weight.dim() == 3 && (x.dim() == 2 || (x.dim() == 3 && fitsBatch())) && x.sym_size(-1) == weight.sym_size(1);
   TORCH_CHECK(fits, "graft::", op, ": x ", x.sym_sizes(), " does not fit weight ", weight.sym_sizes(),
               "; x [rows, in] or [batch, rows, in] and weight [batch, in, out] are expected");
 }
@@ -219,6 +247,19 @@ inline void checkNormLinear(const char* op, const at::Tensor& x, const at::Tenso
   checkVector(op, nextBias, "next_bias", nextWeight.sym_size(0));
 }
 
+// The shape of the first product of attention_norm_linear with its residual added.
+inline std::vector<c10::SymInt> attentionNormShape(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                                   const OptionalTensor& mask, const at::Tensor& weight,
+                                                   const OptionalTensor& residual) {
+  std::vector<c10::SymInt> shape{attentionBatch(q, k, v, mask), q.sym_size(2), weight.sym_size(0)};
+  if (!given(residual)) return shape;
+  for (int64_t i = 2; i <= std::min<int64_t>(residual->dim(), 3); ++i) {
+    c10::SymInt& size = shape[shape.size() - i];
+    if (residual->sym_size(-i) != size && size == 1) size = residual->sym_size(-i);
+  }
+  return shape;
+}
+
 inline void checkAttentionNormLinear(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                      const OptionalTensor& mask, const at::Tensor& weight, const OptionalTensor& bias,
                                      const OptionalTensor& residual, const OptionalTensor& normWeight,
@@ -233,8 +274,7 @@ inline void checkAttentionNormLinear(const at::Tensor& q, const at::Tensor& k, c
               weight.sym_sizes(), " does not fit the heads of q ", q.sym_sizes(), " and the head size of v ",
               v.sym_sizes());
   checkVector(op, bias, "bias", weight.sym_size(0));
-  const c10::SymInt shape[] = {attentionBatch(q, k, v, mask), q.sym_size(2), weight.sym_size(0)};
-  checkAddedNorm(op, q, "q", shape, residual, normWeight, normBias);
+  checkAddedNorm(op, q, "q", attentionNormShape(q, k, v, mask, weight, residual), residual, normWeight, normBias);
   checkNormLinear(op, q, weight, nextWeight, nextBias);
 }
 
@@ -267,6 +307,23 @@ inline void checkRotary(const at::Tensor& q, const at::Tensor& k, const at::Tens
   TORCH_CHECK(fits(cos) && fits(sin),
               "graft::rotary_embedding: cos and sin should be [length, head size] or [batch or 1, ",
               "length, head size], perhaps with a 1 for the heads: ", shapes());
+}
+
+// Whether two tensors of different shapes broadcast.
+inline bool areToBroadcast(const at::Tensor& a, const at::Tensor& b) {
+  bool differ = a.dim() != b.dim();
+  for (int64_t i = 1; i <= std::min(a.dim(), b.dim()); ++i) {
+    if (a.sym_size(-i) == b.sym_size(-i)) continue;
+    if (a.sym_size(-i) != 1 && b.sym_size(-i) != 1) return false;
+    differ = true;
+  }
+  return differ;
+}
+
+// Both of the shape that they have together: views.
+inline std::pair<at::Tensor, at::Tensor> broadcastTogether(const at::Tensor& a, const at::Tensor& b) {
+  const auto shape = at::infer_size_symdimvector(a.sym_sizes(), b.sym_sizes());
+  return {a.expand_symint(shape), b.expand_symint(shape)};
 }
 
 inline void checkSwiglu(const at::Tensor& gate, const at::Tensor& up) {

@@ -19,9 +19,9 @@ constexpr OperatorInfo info{
     "linear",
     "linear(Tensor x, Tensor weight, Tensor? bias=None, *, str activation=\"none\", Tensor? residual=None) -> Tensor",
     "activation(x weight^T + bias) + residual with activation none, relu, gelu (exact, by erf), gelu_tanh or silu. "
-    "Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The residual "
-    "has "
-    "the output's shape or broadcasts to it. The output is contiguous.",
+    "Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The product "
+    "and "
+    "the residual broadcast. The output is contiguous.",
     "on the CPU, weights packed for oneDNN on first use (not for inference tensors, which have no version to watch); "
     "on "
     "CUDA kernels of our own for float16 and bfloat16 where sizes and strides are multiples of 8, else cuBLASLt",
@@ -37,6 +37,7 @@ void check(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& 
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      std::string_view activation, const OptionalTensor& residual) {
+  if (widerThan(x, residual)) return composite(withRowsOf(residual, x), weight, bias, activation, residual);
   check(x, weight, bias, activation, residual);
   const at::ScalarType compute = computeType(x);
   OptionalTensor addend;
@@ -48,6 +49,7 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const Option
 
 at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, std::string_view activation,
                const OptionalTensor& residual) {
+  if (widerThan(x, residual)) return cpu(withRowsOf(residual, x), weight, bias, activation, residual);
   if (!hasLoops(x)) return composite(x, weight, bias, activation, residual);
   check(x, weight, bias, activation, residual);
   return linearForward(x, weight, bias, activationOf(activation), residual);
@@ -55,6 +57,7 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
 
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, std::string_view activation,
                 const OptionalTensor& residual) {
+  if (widerThan(x, residual)) return meta(withRowsOf(residual, x), weight, bias, activation, residual);
   check(x, weight, bias, activation, residual);
   return at::empty_symint(linearShape(x, weight), x.options());
 }

@@ -21,12 +21,14 @@ constexpr OperatorInfo info{
     "layer_norm(x weight^T + bias + residual) * norm_weight + norm_bias over the last dimension: the end of a "
     "transformer's block. Either the product adds bias and residual while it is written or the norm does while it "
     "reads, whichever is faster for the sizes at hand; what passes between them is rounded once to the type. The "
-    "residual has the output's shape or broadcasts to it. The output is contiguous.",
+    "product and the residual broadcast. The output is contiguous.",
     "as linear and add_layer_norm", "row_major"};
 
 at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                      double eps) {
+  if (widerThan(x, residual))
+    return composite(withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, eps);
   checkLinearNorm(info.name, x, weight, bias, residual, normWeight, normBias);
   const at::ScalarType compute = computeType(x);
   const auto widened = [&](const OptionalTensor& tensor) {
@@ -41,6 +43,7 @@ at::Tensor composite(const at::Tensor& x, const at::Tensor& weight, const Option
 
 at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const at::Tensor& residual,
                const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps) {
+  if (widerThan(x, residual)) return cpu(withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, eps);
   if (!hasLoops(x)) return composite(x, weight, bias, residual, normWeight, normBias, eps);
   checkLinearNorm(info.name, x, weight, bias, residual, normWeight, normBias);
   const at::Tensor product = linearForward(x, weight, bias, Activation::None, {});
@@ -48,7 +51,8 @@ at::Tensor cpu(const at::Tensor& x, const at::Tensor& weight, const OptionalTens
 }
 
 at::Tensor meta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const at::Tensor& residual,
-                const OptionalTensor& normWeight, const OptionalTensor& normBias, double) {
+                const OptionalTensor& normWeight, const OptionalTensor& normBias, double eps) {
+  if (widerThan(x, residual)) return meta(withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, eps);
   checkLinearNorm(info.name, x, weight, bias, residual, normWeight, normBias);
   return at::empty_symint(linearShape(x, weight), x.options());
 }

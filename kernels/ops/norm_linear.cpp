@@ -55,6 +55,9 @@ Pair linearComposite(const at::Tensor& x, const at::Tensor& weight, const Option
                      const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                      const at::Tensor& nextWeight, const OptionalTensor& nextBias, double eps,
                      std::string_view activation) {
+  if (widerThan(x, residual))
+    return linearComposite(withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, nextWeight, nextBias,
+                           eps, activation);
   checkLinearNorm(linearInfo.name, x, weight, bias, residual, normWeight, normBias);
   checkNormLinear(linearInfo.name, x, weight, nextWeight, nextBias);
   static const auto linearAddLayerNorm = operatorNamed<LinearAddLayerNorm>("graft::linear_add_layer_norm");
@@ -77,7 +80,10 @@ Pair attentionComposite(const at::Tensor& q, const at::Tensor& k, const at::Tens
 
 Pair linearMeta(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias, const at::Tensor& residual,
                 const OptionalTensor& normWeight, const OptionalTensor& normBias, const at::Tensor& nextWeight,
-                const OptionalTensor& nextBias, double, std::string_view activation) {
+                const OptionalTensor& nextBias, double eps, std::string_view activation) {
+  if (widerThan(x, residual))
+    return linearMeta(withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, nextWeight, nextBias, eps,
+                      activation);
   checkLinearNorm(linearInfo.name, x, weight, bias, residual, normWeight, normBias);
   checkNormLinear(linearInfo.name, x, weight, nextWeight, nextBias);
   checkActivation(activation);
@@ -91,8 +97,7 @@ Pair attentionMeta(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v
                    const OptionalTensor& nextBias, double, std::optional<double>, bool, std::string_view activation) {
   checkAttentionNormLinear(q, k, v, mask, weight, bias, residual, normWeight, normBias, nextWeight, nextBias);
   checkActivation(activation);
-  const at::Tensor normed =
-      at::empty_symint({attentionBatch(q, k, v, mask), q.sym_size(2), weight.sym_size(0)}, q.options());
+  const at::Tensor normed = at::empty_symint(attentionNormShape(q, k, v, mask, weight, residual), q.options());
   return {normed, at::empty_symint(linearShape(normed, nextWeight), q.options())};
 }
 

@@ -779,7 +779,7 @@ class LinearNormQkv(Rule):
 
     def replacement(x, w: Weight, b: Tensor | None, residual: Tensor, weight: Tensor | None, bias: Tensor | None, eps: float, next_w: Weight, next_b: Tensor | None, heads: int, kv_heads: int):
         y, product = kernels.linear_norm_linear(x, w, b, residual, weight, bias, next_w, next_b, eps)
-        all_heads = product.view(x.shape[0], x.shape[1], heads + 2 * kv_heads, -1).transpose(1, 2)
+        all_heads = product.view(product.shape[0], product.shape[1], heads + 2 * kv_heads, -1).transpose(1, 2)
         return all_heads[:, :heads], all_heads[:, heads : heads + kv_heads], all_heads[:, heads + kv_heads :], y
 
 

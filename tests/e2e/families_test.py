@@ -71,6 +71,36 @@ class LearnedQueries(nn.Module):
         return F.gelu(self.next(y)) + y
 
 
+class OneForAll(nn.Module):
+    """What is added to the input, or multiplied with it, is of one sample and stands first."""
+
+    def __init__(self, compute):
+        super().__init__()
+        self.compute, self.positions, self.gain = compute, nn.Parameter(torch.randn(1, 9, 32)), nn.Parameter(torch.ones(32))
+        self.linear, self.next, self.q, self.k, self.v = (nn.Linear(32, 32) for _ in range(5))
+        self.norm = nn.LayerNorm(32)
+
+    def forward(self, x, y):
+        return self.compute(self, x, y)
+
+    def rms(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.gain + x
+
+    def heads(self, x):
+        return tuple(f(x).view(x.shape[0], x.shape[1], -1, 8).transpose(1, 2) for f in (self.q, self.k, self.v))
+
+
+ONE_FOR_ALL = {
+    ("AddLayerNorm", "transformer.py", "Encoder"): lambda m, x, y: m.norm(m.positions + x),
+    ("LinearAddLayerNorm", "transformer.py", "Encoder"): lambda m, x, y: m.norm(m.linear(y) + x),
+    ("LinearNormLinear", "transformer.py", "Encoder"): lambda m, x, y: (lambda h: F.gelu(m.next(h)) + h)(m.norm(m.linear(y) + x)),
+    ("LinearNormQkv", "transformer.py", "Encoder"): lambda m, x, y: (lambda h: (*m.heads(h), h))(m.norm(m.linear(y) + x)),
+    ("LinearAdd", "generated.py", "Generated"): lambda m, x, y: m.linear(y) + x,
+    ("AddRmsNorm", "decoders.py", "Llama"): lambda m, x, y: m.rms(m.positions + x),
+    ("SwiGlu", "decoders.py", "Llama"): lambda m, x, y: F.silu(y) * x,
+}
+
+
 class Blocks(nn.Module):
     def __init__(self):
         super().__init__()
@@ -329,6 +359,18 @@ class Families(TestCase):
                         self.assertEqual(found != [], recipe == "Encoder" or how == "without heads")
                         for x in (torch.randn(1, 9, 32), torch.randn(3, 11, 32)):
                             self.same(self.folder / "fast.pt", model, x)
+
+    def test_what_one_sample_is_added_to_has_any_batch(self):
+        torch.ops.load_library(str(OPERATORS))
+        for (rule, file, recipe), compute in ONE_FOR_ALL.items():
+            with self.subTest(rule=rule):
+                model = OneForAll(compute).eval()
+                y = torch.randn(1, 9, 32)
+                path, given = self.saved("one", model, (torch.randn(1, 9, 32), y), "trace")
+                report = self.applied(path, given, file, recipe, "fast.pt")
+                self.assertIn(rule, [s["name"] for s in report["steps"] if s["rewrites"]])
+                for batch in (1, 3):
+                    self.same(self.folder / "fast.pt", model, torch.randn(batch, 9, 32), y)
 
     def test_convolutions_of_any_size_stay_so(self):
         model = Blocks().eval()

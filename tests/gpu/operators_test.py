@@ -276,6 +276,20 @@ def test_norms(dtype):
 
 def test_linear_norm(dtype):
     ops = torch.ops.graft
+    for rows, more in (((1, 16), (3, 16)), ((3, 1), (3, 16)), ((64,), (2, 64))):  # the residual has more rows
+        x, w, r = rand(*rows, 96, dtype=dtype), rand(768, 96, dtype=dtype) * 0.1, rand(*more, 768, dtype=dtype)
+        product = x.double() @ w.double().T
+        check(f"linear {rows} and a residual {more} {dtype}", ops.linear(x, w, None, residual=r), product + r.double(), dtype, scale=100)
+        z, normed = F.layer_norm(product + r.double(), (768,)), ops.linear_add_layer_norm(x, w, None, r, None, None)
+        check(f"linear layer norm {rows} and a residual {more} {dtype}", normed, z, dtype, atol=max(3e-4, 8 * torch.finfo(dtype).eps * 6))
+        if ops.linear_norm_linear(x, w, None, r, None, None, w.T.contiguous(), None)[1].shape != torch.Size((*more, 96)):
+            failures.append(f"linear norm linear {rows} and a residual {more} {dtype}")
+        y = rand(*rows, 768, dtype=dtype)
+        sum64 = y.double() + r.double()
+        check(f"layer norm {rows} and a residual {more} {dtype}", ops.add_layer_norm(y, r, None, None), F.layer_norm(sum64, (768,)), dtype, scale=2)
+        check(f"rms norm {rows} and a residual {more} {dtype}", ops.add_rms_norm(y, r, None)[0], F.rms_norm(sum64, (768,), eps=1e-6), dtype, scale=2,
+              atol=4 * torch.finfo(dtype).eps)
+        check(f"swiglu {rows} and {more} {dtype}", ops.swiglu(y, r), F.silu(y.double()) * r.double(), dtype, scale=4)
     for rows, n, k in [(1, 768, 768), (16, 768, 3072), (300, 768, 768), (1024, 768, 3072), (5, 129, 100), (7, 1024, 64), (4096, 768, 768),
                        (33, 2048, 96), (0, 768, 64), (9, 64, 0), (130, 8, 8)]:
         for full in (True, False):

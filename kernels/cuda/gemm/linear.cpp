@@ -12,6 +12,7 @@ namespace {
 
 at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                   c10::string_view activation, const OptionalTensor& residual) {
+  if (ops::widerThan(x, residual)) return linear(ops::withRowsOf(residual, x), weight, bias, activation, residual);
   ops::checkLinear("linear", x, weight, bias);
   ops::checkLike("linear", x, "x", residual, "residual");
   const Activation act = activationOf(activation);
@@ -37,6 +38,8 @@ std::tuple<at::Tensor, at::Tensor, at::Tensor> qkvProjection(const at::Tensor& x
 at::Tensor linearAddLayerNorm(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                               const at::Tensor& residual, const OptionalTensor& normWeight,
                               const OptionalTensor& normBias, double eps) {
+  if (ops::widerThan(x, residual))
+    return linearAddLayerNorm(ops::withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, eps);
   const char* op = "linear_add_layer_norm";
   ops::checkLinearNorm(op, x, weight, bias, residual, normWeight, normBias);
   const c10::cuda::CUDAGuard guard(x.device());

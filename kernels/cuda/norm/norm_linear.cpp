@@ -4,6 +4,7 @@
 #include <torch/library.h>
 
 #include <tuple>
+#include <vector>
 
 #include "kernels/cuda/attention/attention_call.h"
 #include "kernels/cuda/composite_fallback.h"
@@ -39,6 +40,9 @@ Pair linearNormLinear(const at::Tensor& x, const at::Tensor& weight, const Optio
                       const at::Tensor& residual, const OptionalTensor& normWeight, const OptionalTensor& normBias,
                       const at::Tensor& nextWeight, const OptionalTensor& nextBias, double eps,
                       c10::string_view activation) {
+  if (ops::widerThan(x, residual))
+    return linearNormLinear(ops::withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, nextWeight,
+                            nextBias, eps, activation);
   ops::checkLinearNorm("linear_norm_linear", x, weight, bias, residual, normWeight, normBias);
   ops::checkNormLinear("linear_norm_linear", x, weight, nextWeight, nextBias);
   const c10::cuda::CUDAGuard guard(x.device());
@@ -64,7 +68,9 @@ Pair attentionNormLinear(const at::Tensor& q, const at::Tensor& k, const at::Ten
   const c10::cuda::CUDAGuard guard(q.device());
   const int64_t batch = ops::attentionBatch(q, k, v, mask).expect_int();
   const int64_t rows = batch * q.size(2), features = q.size(1) * v.size(3);
-  if (few(q, rows) && k.size(2) > 0 && weight.size(0) > 0) {
+  const std::vector<c10::SymInt> shape = ops::attentionNormShape(q, k, v, mask, weight, residual);
+  const bool isWider = shape[0] != batch || shape[1] != q.size(2);  // the residual has more rows
+  if (!isWider && few(q, rows) && k.size(2) > 0 && weight.size(0) > 0) {
     const AttentionCall call(q, k, v, mask, scale, causal);
     const int64_t leading[] = {batch, q.size(2)};
     const Product product =

@@ -39,6 +39,8 @@ void norm(const char* op, const at::Tensor& x, const OptionalTensor& residual, c
 
 at::Tensor addLayerNorm(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                         const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  if (ops::widerThan(x, residual))
+    return addLayerNorm(ops::withRowsOf(residual, x), residual, weight, bias, eps, inputBias);
   ops::checkNorm("add_layer_norm", x, residual, weight, bias, inputBias);
   dtypeOf("add_layer_norm", x);
   const c10::cuda::CUDAGuard guard(x.device());
@@ -49,6 +51,7 @@ at::Tensor addLayerNorm(const at::Tensor& x, const OptionalTensor& residual, con
 
 std::tuple<at::Tensor, at::Tensor> addRmsNorm(const at::Tensor& x, const OptionalTensor& residual,
                                               const OptionalTensor& weight, double eps) {
+  if (ops::widerThan(x, residual)) return addRmsNorm(ops::withRowsOf(residual, x), residual, weight, eps);
   ops::checkNorm("add_rms_norm", x, residual, weight, {}, {});
   dtypeOf("add_rms_norm", x);
   const c10::cuda::CUDAGuard guard(x.device());

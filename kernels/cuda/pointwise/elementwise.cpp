@@ -3,6 +3,8 @@
 #include <ATen/ops/empty_like.h>
 #include <torch/library.h>
 
+#include <tuple>
+
 #include "kernels/cuda/composite_fallback.h"
 #include "kernels/cuda/pointwise/rotary_args.h"
 #include "kernels/cuda/support.h"
@@ -28,6 +30,7 @@ std::tuple<at::Tensor, at::Tensor> rotaryEmbedding(const at::Tensor& q, const at
 }
 
 at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
+  if (ops::areToBroadcast(gate, up)) return std::apply(swiglu, ops::broadcastTogether(gate, up));
   ops::checkSwiglu(gate, up);
   const c10::cuda::CUDAGuard guard(gate.device());
   SwigluArgs a;

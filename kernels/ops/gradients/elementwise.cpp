@@ -11,6 +11,8 @@
 #include <ATen/ops/softmax.h>
 #include <torch/library.h>
 
+#include <tuple>
+
 #include "kernels/cpu/support.h"
 #include "kernels/ops/gradients/contracts.h"
 #include "kernels/ops/gradients/derivative.h"
@@ -86,6 +88,7 @@ at::Tensor softmaxBackwardMeta(const at::Tensor& grad, const at::Tensor& out, do
 }  // namespace
 
 at::Tensor swigluTrained(const at::Tensor& gate, const at::Tensor& up) {
+  if (areToBroadcast(gate, up)) return std::apply(swigluTrained, broadcastTogether(gate, up));
   checkSwiglu(gate, up);
   Derivative rule{.name = "swiglu"};
   rule.forward = [](const Tensors& in, Tensors&) {

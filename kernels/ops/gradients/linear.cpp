@@ -86,6 +86,7 @@ at::Tensor product(const at::Tensor& x, const at::Tensor& weight, const Optional
 
 at::Tensor linearTrained(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                          std::string_view activation, const OptionalTensor& residual) {
+  if (widerThan(x, residual)) return linearTrained(withRowsOf(residual, x), weight, bias, activation, residual);
   checkLinear("linear", x, weight, bias);
   checkActivation(activation);
   checkLike("linear", x, "x", residual, "residual");
@@ -144,6 +145,8 @@ at::Tensor batchedLinearTrained(const at::Tensor& x, const at::Tensor& weight) {
 at::Tensor linearAddLayerNormTrained(const at::Tensor& x, const at::Tensor& weight, const OptionalTensor& bias,
                                      const at::Tensor& residual, const OptionalTensor& normWeight,
                                      const OptionalTensor& normBias, double eps) {
+  if (widerThan(x, residual))
+    return linearAddLayerNormTrained(withRowsOf(residual, x), weight, bias, residual, normWeight, normBias, eps);
   checkLinearNorm("linear_add_layer_norm", x, weight, bias, residual, normWeight, normBias);
   static const auto linear = operatorNamed<Linear>("graft::linear");
   static const auto norm = operatorNamed<AddLayerNorm>("graft::add_layer_norm");

@@ -177,6 +177,8 @@ std::vector<c10::SymInt> sizesOf(const OptionalTensor& tensor) {
 
 at::Tensor addLayerNormTrained(const at::Tensor& x, const OptionalTensor& residual, const OptionalTensor& weight,
                                const OptionalTensor& bias, double eps, const OptionalTensor& inputBias) {
+  if (widerThan(x, residual))
+    return addLayerNormTrained(withRowsOf(residual, x), residual, weight, bias, eps, inputBias);
   checkNorm("add_layer_norm", x, residual, weight, bias, inputBias);
   Derivative rule{.name = "add_layer_norm"};
   rule.forward = [eps](const Tensors& in, Tensors& kept) {
@@ -213,6 +215,7 @@ at::Tensor addLayerNormTrained(const at::Tensor& x, const OptionalTensor& residu
 
 std::tuple<at::Tensor, at::Tensor> addRmsNormTrained(const at::Tensor& x, const OptionalTensor& residual,
                                                      const OptionalTensor& weight, double eps) {
+  if (widerThan(x, residual)) return addRmsNormTrained(withRowsOf(residual, x), residual, weight, eps);
   checkNorm("add_rms_norm", x, residual, weight, {}, {});
   Derivative rule{.name = "add_rms_norm", .unread = {0, 1}};
   rule.forward = [eps](const Tensors& in, Tensors& kept) {

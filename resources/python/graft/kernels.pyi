@@ -5,13 +5,13 @@ from typing import Any, Sequence
 
 def add_layer_norm(x: Any, residual: Any, weight: Any, bias: Any, eps: float = ..., *, input_bias: Any = ...) -> Any:
     """layer_norm(x + input_bias + residual) * weight + bias over the last dimension, in one pass over memory and in
-    fp32 throughout. input_bias is the bias of the linear layer that made x. The residual may broadcast to x. The
+    fp32 throughout. input_bias is the bias of the linear layer that made x. x and the residual broadcast. The
     output is contiguous."""
 
 def add_rms_norm(x: Any, residual: Any, weight: Any, eps: float = ...) -> Any:
     """sum = x + residual; normed = sum / sqrt(mean(sum^2) + eps) * weight over the last dimension, in fp32
-    throughout. Both are returned, contiguous, for the residual stream goes on from sum. Without a residual, sum
-    is a copy of x."""
+    throughout. x and the residual broadcast. Both are returned, contiguous, for the residual stream goes on from
+    sum. Without a residual, sum is a copy of x."""
 
 def attention(q: Any, k: Any, v: Any, mask: Any = ..., *, scale: float | None = ..., causal: bool = ...) -> Any:
     """softmax(q k^T * scale + mask) v. q is [batch, heads, length, head size]; k and v may have fewer heads
@@ -27,8 +27,8 @@ def attention_norm_linear(q: Any, k: Any, v: Any, mask: Any, weight: Any, bias: 
 
 def batched_linear(x: Any, weight: Any) -> Any:
     """x times each matrix of weight [batch, in, out]: [batch, rows, out], as the experts of a mixture have it. x is
-    [rows, in], the same for all, or [batch, rows, in]. Accumulation happens in fp32 before the one rounding to
-    the output's type. The output is contiguous."""
+    [rows, in], the same for all, or [batch, rows, in]; a batch of 1 serves all. Accumulation happens in fp32
+    before the one rounding to the output's type. The output is contiguous."""
 
 def conv_activation(x: Any, weight: Any, bias: Any, residual: Any, stride: Sequence[int], padding: Sequence[int], dilation: Sequence[int], groups: int, activation: str = ..., alpha: float = ..., beta: float = ...) -> Any:
     """conv_bias_add_relu with any activation: activation(conv(x, weight, bias) + residual) with activation none,
@@ -53,14 +53,14 @@ def generated(inputs: Any, program: str, sizes: Sequence[int] = ...) -> Any:
 
 def linear(x: Any, weight: Any, bias: Any = ..., *, activation: str = ..., residual: Any = ...) -> Any:
     """activation(x weight^T + bias) + residual with activation none, relu, gelu (exact, by erf), gelu_tanh or silu.
-    Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The
-    residual has the output's shape or broadcasts to it. The output is contiguous."""
+    Accumulation, activation and addition happen in fp32 before the one rounding to the output's type. The product
+    and the residual broadcast. The output is contiguous."""
 
 def linear_add_layer_norm(x: Any, weight: Any, bias: Any, residual: Any, norm_weight: Any, norm_bias: Any, eps: float = ...) -> Any:
     """layer_norm(x weight^T + bias + residual) * norm_weight + norm_bias over the last dimension: the end of a
     transformer's block. Either the product adds bias and residual while it is written or the norm does while it
     reads, whichever is faster for the sizes at hand; what passes between them is rounded once to the type. The
-    residual has the output's shape or broadcasts to it. The output is contiguous."""
+    product and the residual broadcast. The output is contiguous."""
 
 def linear_norm_linear(x: Any, weight: Any, bias: Any, residual: Any, norm_weight: Any, norm_bias: Any, next_weight: Any, next_bias: Any, eps: float = ..., *, activation: str = ...) -> Any:
     """normed = layer_norm(x weight^T + bias + residual) * norm_weight + norm_bias over the last dimension, and out =
@@ -87,4 +87,5 @@ def rotary_embedding(q: Any, k: Any, cos: Any, sin: Any) -> Any:
     order of q's and k's strides, as empty_like does."""
 
 def swiglu(gate: Any, up: Any) -> Any:
-    """silu(gate) * up, elementwise: the gated half of a Llama feed-forward block. The output is contiguous."""
+    """silu(gate) * up, elementwise: the gated half of a Llama feed-forward block. gate and up broadcast. The output
+    is contiguous."""

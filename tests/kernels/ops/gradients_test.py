@@ -310,6 +310,16 @@ def attention_on_device(q, k, v, mask=None, *, scale=None, causal=False):
 
 
 class Elementwise(GradientCase):
+    def test_operands_that_broadcast(self):
+        self.check(graft.swiglu, swiglu, random(1, 5, 8), random(3, 5, 8))
+        self.check(graft.swiglu, swiglu, random(3, 5, 8), random(5, 8))
+        x, r, w = random(1, 5, 8), random(3, 5, 8), random(8)
+        self.check(lambda x, r, w: graft.add_layer_norm(x, r, w, None), lambda x, r, w: F.layer_norm(x + r, [8], w), x, r, w)
+        self.check(lambda x, r, w: graft.add_rms_norm(x, r, w)[0], lambda x, r, w: F.rms_norm(x + r, [8], w, 1e-6), x, r, w)
+        y, m = random(1, 5, 6), random(8, 6)
+        self.check(lambda y, m, r: graft.linear(y, m, None, activation="relu", residual=r), lambda y, m, r: F.relu(F.linear(y, m)) + r, y, m, r)
+        self.check(lambda y, m, r: graft.linear_add_layer_norm(y, m, None, r, None, None), lambda y, m, r: F.layer_norm(F.linear(y, m) + r, [8]), y, m, r)
+
     def test_swiglu(self):
         for dtype, shape in itertools.product(DTYPES, ((1,), (3, 17), (0, 4), (2, 100, 304))):
             self.check(graft.swiglu, swiglu, random(*shape, dtype=dtype, scale=4), random(*shape, dtype=dtype))

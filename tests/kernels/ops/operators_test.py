@@ -293,6 +293,33 @@ class Norms(OperatorCase):
                 self.check(graft.add_layer_norm, self.layer, x, None, None, None, 0.1)
                 self.check(graft.add_layer_norm, self.layer, x, random(*shape, dtype=dtype), vec(), vec(), 1e-12, input_bias=vec())
 
+    def test_x_and_residual_broadcast(self):
+        for dtype in DTYPES:
+            vec = lambda n=32: random(n, dtype=dtype)
+            w, b = random(32, 24, dtype=dtype, scale=0.3), vec()
+            for rows, residual in (((1, 5), (3, 5)), ((3, 1), (3, 5)), ((1, 5), (3, 1)), ((5,), (3, 5)), ((1,), (3, 5)), ((1, 5), (0, 5)), ((2, 1, 4), (3, 1)), ((), (3, 5))):
+                with self.subTest(dtype=dtype, rows=rows, residual=residual):
+                    x, y, r = random(*rows, 32, dtype=dtype), random(*rows, 24, dtype=dtype), random(*residual, 32, dtype=dtype)
+                    shape = torch.broadcast_shapes(x.shape, r.shape)
+                    rounding = None if dtype in (torch.float32, torch.float64) else 8 * torch.finfo(dtype).eps
+                    out = self.check(graft.add_layer_norm, self.layer, x, r, vec(), vec())
+                    self.assertEqual(out.shape, shape)
+                    self.assertEqual([t.shape for t in graft.add_rms_norm(x, r, vec())], [shape, shape])
+                    for ours, wanted in zip(graft.add_rms_norm(x, r, b), graft.add_rms_norm(x.expand(shape), r.expand(shape), b)):
+                        self.assertTrue(torch.equal(ours, wanted))
+                    for act in ("none", "relu"):
+                        self.check(graft.linear, linear, y, w, b, activation=act, residual=r)
+                    self.check(graft.linear_add_layer_norm, lambda x, w, b, r, nw, nb: self.layer(F.linear(x, w, b), r, nw, nb), y, w, b, r, vec(), vec(),
+                               rounding=rounding)
+                    w2 = random(8, 32, dtype=dtype, scale=0.3)
+                    ours = graft.linear_norm_linear(y, w, b, r, b, b, w2, None)
+                    normed = graft.linear_add_layer_norm(y, w, b, r, b, b)
+                    self.assertTrue(torch.equal(ours[0], normed) and torch.equal(ours[1], graft.linear(normed, w2)))
+            q, r = random(1, 2, 5, 12, dtype=dtype), random(3, 5, 32, dtype=dtype)
+            ours = graft.attention_norm_linear(q, q, q, None, w, b, r, b, b, w2, None)
+            wanted = graft.linear_norm_linear(graft.attention(q, q, q).transpose(1, 2).reshape(1, 5, 24), w, b, r, b, b, w2, None)
+            self.assertTrue(torch.equal(ours[0], wanted[0]) and torch.equal(ours[1], wanted[1]))
+
     def test_linear_and_layer_norm(self):
         def reference(x, weight, bias, residual, norm_weight, norm_bias, eps=1e-5):
             return self.layer(F.linear(x, weight, bias), residual, norm_weight, norm_bias, eps)
@@ -470,6 +497,14 @@ class Swiglu(OperatorCase):
         self.check(graft.swiglu, self.reference, gate, up)
         self.check(graft.swiglu, self.reference, gate.t(), up[:, :1].expand(5, 20).t())
 
+    def test_gate_and_up_broadcast(self):
+        for dtype in DTYPES:
+            for a, b in (((1, 5, 8), (3, 5, 8)), ((3, 1, 8), (5, 8)), ((8,), (3, 8)), ((1, 8), (0, 8))):
+                self.check(graft.swiglu, self.reference, random(*a, dtype=dtype), random(*b, dtype=dtype))
+                self.check(graft.swiglu, self.reference, random(*b, dtype=dtype), random(*a, dtype=dtype))
+        with self.assertRaisesRegex(RuntimeError, "differ in shape"):
+            graft.swiglu(random(2, 8), random(3, 8))
+
     def test_edge_values(self):
         x = torch.tensor([0.0, -0.0, torch.inf, -torch.inf, torch.nan, 1e38, -1e38, 1e-40, -90.0, 90.0])
         self.check(graft.swiglu, self.reference, x, torch.ones(10))
@@ -511,6 +546,13 @@ class BatchedLinear(OperatorCase):
                 w = random(batch, inputs, outputs, dtype=dtype, scale=0.2)
                 self.check(random(rows, inputs, dtype=dtype), w)
                 self.check(random(batch, rows, inputs, dtype=dtype), w)
+
+    def test_a_batch_of_one_serves_all(self):
+        for dtype in DTYPES:
+            w = random(3, 16, 24, dtype=dtype, scale=0.2)
+            self.check(random(1, 5, 16, dtype=dtype), w)
+            self.check(random(3, 5, 16, dtype=dtype), w[:1])
+            self.check(random(0, 5, 16, dtype=dtype), w[:1])
 
     def test_strides_and_no_elements(self):
         w = random(4, 9, 6).transpose(1, 2)
