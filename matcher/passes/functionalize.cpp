@@ -71,12 +71,22 @@ class WrittenTensors {
  private:
   uint32_t positionOf(NodeId n) const { return index_.position[n.index]; }
 
+  /// A reshape may be a view or a copy. Where nobody looks at what is before it any more, the tensor may as well begin
+  /// there.
   std::optional<Written> known(const std::vector<ValueId>& values) const {
+    if (std::optional<Written> all = knownFrom(values, 0)) return all;
+    for (size_t i = 1; i < values.size() && !g_.node(g_.value(values[i]).producer).op->writes(); ++i)
+      if (isMayView(values[i]))
+        if (std::optional<Written> some = knownFrom(values, i)) return some;
+    return std::nullopt;
+  }
+
+  std::optional<Written> knownFrom(const std::vector<ValueId>& values, size_t first) const {
     Written out;
-    out.base = values.front();
+    out.base = values[first];
     out.block = g_.node(g_.value(out.base).producer).parent;
-    // A reshape may be a view or a copy. Where nobody looks at what is before it any more, that does not matter.
-    for (const ValueId v : values) {
+    for (size_t i = first; i < values.size(); ++i) {
+      const ValueId v = values[i];
       const NodeId producer = g_.value(v).producer;
       const Node& n = g_.node(producer);
       if (n.parent != out.block || !n.blocks.empty() || !n.op->hasSchema || n.outputs.size() != 1) return std::nullopt;
@@ -84,17 +94,15 @@ class WrittenTensors {
       if (!g_.value(v).type.isTensor()) return std::nullopt;
       out.members.push_back(v);
       if (n.op->writes()) out.writes.push_back(producer);
-      if (n.op->is(OperatorFact::MayView)) beginAt(out, v);
     }
     if (out.writes.empty() || g_.node(g_.value(out.base).producer).op->writes()) return std::nullopt;
-    if (!g_.value(out.base).type.tensorInfo.dtype) return std::nullopt;
-    if (!isWorthIt(out)) return std::nullopt;
-    for (const ValueId v : values) {
-      const bool isMember = v == out.base || out.viewed.contains(v);
-      if (isMember ? !hasPlainUsers(v, out) : isReadFrom(v, positionOf(out.writes.front()))) return std::nullopt;
-    }
-    for (const ValueId v : out.members)
+    if (!g_.value(out.base).type.tensorInfo.dtype || !isWorthIt(out)) return std::nullopt;
+    for (size_t i = 0; i < first; ++i)
+      if (isReadFrom(values[i], positionOf(out.writes.front()))) return std::nullopt;
+    for (const ValueId v : out.members) {
+      if (!hasPlainUsers(v, out)) return std::nullopt;
       if (v != out.base && isMayView(v) && isReadLater(v, out)) return std::nullopt;
+    }
     for (const NodeId w : out.writes)
       if (!isFunctional(g_.node(w), out)) return std::nullopt;
     return out;
@@ -108,12 +116,6 @@ class WrittenTensors {
     if (!n.op->writes() && !n.op->is(OperatorFact::MayView) && viewKind(n) == ViewKind::None) return false;
     w.viewed[v] = first;
     return true;
-  }
-
-  /// The tensor begins at that reshape, where all writes are to it and what is before it is read before them alone.
-  void beginAt(Written& w, ValueId v) const {
-    if (!w.writes.empty()) return;
-    w = {.base = v, .block = w.block, .members = {v}, .viewed = {}, .writes = {}};
   }
 
   bool isMayView(ValueId v) const { return g_.node(g_.value(v).producer).op->is(OperatorFact::MayView); }

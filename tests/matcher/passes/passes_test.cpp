@@ -1,5 +1,7 @@
 // What each pass records, and that each is known wherever its name is. What a pass computes is tested with numbers by
 // the cases of tests/matcher/cases.
+#include <fmt/format.h>
+
 #include <fstream>
 #include <iterator>
 #include <random>
@@ -152,6 +154,63 @@ weight %b "b" : f16[8]@cuda:0
   // Groups of several channels: Graft's own convolution chooses how to compute them.
   CHECK(ops("conv_activation.default(%x, %p, %b, None" + places + "2, \"silu\")") ==
         Names{"graft.conv_bias_add_relu.default", shape, add, "aten.silu.default"});
+}
+
+TEST_CASE("functionalize makes functions of writes through views of what the model makes itself") {
+  const std::string inputs =
+      "input %l : f32[20000,6]\ninput %s : f32[12,6]\ninput %x : f32[4,6]\ninput %y : f32[4,5]\ninput %r : f32[6]\n%b "
+      "= aten.mul.Tensor(%x, 2.0) : f32[4,6]\n";
+  const auto text = [&](const std::string& body) {
+    Graph g = graph(inputs + body);
+    runPass(g, "functionalize");
+    const std::string out = toText(g, {.sources = false});
+    return out.substr(out.find("%b ="));
+  };
+  const auto stays = [&](const std::string& body) { return text(body).find("_.") != std::string::npos; };
+  const std::string end = "9223372036854775807";
+  // scores[:, 1:] += y, as tracing writes it: with a copy of the view to itself.
+  const std::string added = text("%a = aten.slice.Tensor(%b, 0, 0, " + end +
+                                 ", 1) : f32[4,6]\n"
+                                 "%v = aten.slice.Tensor(%a, 1, 1, " +
+                                 end +
+                                 ", 1) : f32[4,5]\n"
+                                 "%w = aten.add_.Tensor(%v, %y) : f32[4,5]\n"
+                                 "%c = aten.slice.Tensor(%b, 0, 0, " +
+                                 end +
+                                 ", 1) : f32[4,6]\n"
+                                 "%d = aten.slice.Tensor(%c, 1, 1, " +
+                                 end +
+                                 ", 1) : f32[4,5]\n"
+                                 "%e = aten.copy_.default(%d, %w, False) : f32[4,5]\n"
+                                 "%z = aten.relu.default(%b) : f32[4,6]\nreturn %z");
+  INFO(added);
+  CHECK(std::regex_search(added, std::regex("%add = aten.add.Tensor\\(%v, %y")));
+  CHECK(std::regex_search(added, std::regex("%(\\w+) = aten.slice_scatter.default\\(%a, %add, [^\\n]*: "
+                                            "f32\\[4,6\\][^\\n]*\\n[^\\n]*relu.default\\(%\\1\\)")));
+  CHECK(added.find("copy_") == std::string::npos);
+  // A row. A view that was made before shows the write, and so does what is returned.
+  const std::string row = text(
+      "%t = aten.transpose.int(%b, 0, 1) : f32[6,4]\n%v = aten.select.int(%b, 0, 2) : f32[6]\n"
+      "%e = aten.copy_.default(%v, %r, False) : f32[6]\n%z = aten.relu.default(%t) : f32[6,4]\nreturn %z, %b");
+  INFO(row);
+  CHECK(std::regex_search(row, std::regex("%(\\w+) = aten.select_scatter.default\\(%b, %r, [^\\n]*\\n"
+                                          "[^\\n]*%(\\w+) = aten.transpose.int\\(%\\1,[^\\n]*\\n"
+                                          "[^\\n]*relu.default\\(%\\2\\)[^\\n]*\\n *return[^\\n]*%\\1")));
+  // What may be a view or a copy must not be read after a write that it may show.
+  const std::string reshaped =
+      "%f = aten.reshape.default(%b, [24]) : f32[24]\n%v = aten.select.int(%b, 0, 2) : f32[6]\n"
+      "%e = aten.add_.Tensor(%v, %r) : f32[6]\n";
+  CHECK(stays(reshaped + "%z = aten.relu.default(%f) : f32[24]\nreturn %z"));
+  CHECK_FALSE(stays(reshaped + "%z = aten.relu.default(%b) : f32[4,6]\nreturn %z"));
+  // Somebody outside may see it.
+  CHECK(stays("%v = aten.select.int(%x, 0, 2) : f32[6]\n%e = aten.add_.Tensor(%v, %r) : f32[6]\nreturn %b"));
+  // A loop that fills a tensor row by row would go over all of it each time.
+  std::string rows;
+  for (int i = 0; i < 12; ++i)
+    rows += fmt::format(
+        "%v{0} = aten.select.int(%all, 0, {0}) : f32[6]\n%e{0} = aten.copy_.default(%v{0}, %r) : f32[6]\n", i);
+  CHECK(stays("%all = aten.mul.Tensor(%l, 2.0) : f32[20000,6]\n" + rows + "return %all, %b"));
+  CHECK_FALSE(stays("%all = aten.mul.Tensor(%s, 2.0) : f32[12,6]\n" + rows + "return %all, %b"));
 }
 
 TEST_CASE(

@@ -45,6 +45,15 @@ inline OperatorSet& operators() {
              "padding, int[] dilation, int groups, str activation=\"none\", float alpha=0.0, float beta=0.0) -> Tensor",
              "aten::bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
              "aten::mul.int(int a, int b) -> int",
+             "aten::slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> "
+             "Tensor(a)",
+             "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+             "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
+             "step=1) -> Tensor",
+             "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+             "aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+             "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
+             "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
              "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
              "aten::masked_fill.Scalar(Tensor self, Tensor mask, Scalar value) -> Tensor",
              "aten::addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
