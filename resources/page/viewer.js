@@ -642,7 +642,8 @@ class Pane {
     let name = '';
     if (box.name && title.form === 'whole') {
       name = fitted(plain, box.name, right - left - used - 6);
-      if (name.length < Math.min(6, box.name.length)) name = '';
+      const repeatsTitle = name.endsWith('…') && box.title.startsWith(name.slice(0, -1));  // "any_of any_of…"
+      if (repeatsTitle || name.length < Math.min(6, box.name.length)) name = '';
     }
     const whole = used + (name ? 6 + widthOf(plain, name) : 0);
     const isEnd = box.kind === 8 || box.kind === 9;

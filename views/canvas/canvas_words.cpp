@@ -127,7 +127,9 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   QString name = box.name == box.title || title.form != SmallTitle::Form::Whole
                      ? QString()
                      : small.fitted(toQt(box.name), right - left - used - gap);
-  if (name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
+  const bool repeatsTitle =
+      name.endsWith(QChar(0x2026)) && title.first.startsWith(name.chopped(1));  // "any_of any_of…"
+  if (repeatsTitle || name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
   const double whole = used + (name.isEmpty() ? 0 : gap + small.width(name));
   const bool centred = !two || box.kind == BoxKind::Input || box.kind == BoxKind::Output;
   const double end = r.right() - padding;

@@ -60,6 +60,7 @@ std::string_view usualName(std::string_view title) {
       {"group_norm", "GN"},
       {"rms_norm", "RMS"},
       {"attention", "attn"},
+      {"qkv_projection", "QKV"},
       {"embedding", "emb"},
       {"dropout", "drop"},
       {"softmax", "smax"},

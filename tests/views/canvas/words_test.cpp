@@ -386,6 +386,26 @@ class WordsTest : public QObject {
     }
   }
 
+  /// "any_of any_of…" says no more than "any_of".
+  void aNameThatIsCutToItsTitleIsLeftOut() {
+    Scene scene = *sceneOf(test::encoder(1), {.depth = -1});
+    const auto it = std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(),
+                                 [](const Box& b) { return b.title == "linear" && !b.detail.empty(); });
+    QVERIFY(it != scene.view.boxes.end());
+    const auto box = static_cast<int>(it - scene.view.boxes.begin());
+    it->detail = "HxH";
+    it->chips.clear();
+    const auto beginOf = [&](const char* title, const char* name) {
+      it->title = title;
+      it->name = name;
+      return linesOf(scene, box).firstBegin;
+    };
+    const char* title = "anything_more";
+    const int alone = beginOf(title, title);
+    QVERIFY(beginOf(title, "something_else_of_very_many") < alone);  // a name that says more takes the room
+    QCOMPARE(beginOf(title, "anything_more_of_this_kind"), alone);
+  }
+
   void aSmallBoxNamesTheWeightsThatHaveRoom() {
     Scene scene = *sceneOf(test::encoder(1), {.depth = -1});
     const auto it = std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(),

@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "views/canvas/canvas_paint.h"
+#include "views/canvas/small_text.h"
 #include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
@@ -58,6 +59,42 @@ double TimelinePlot::xOf(double us) const {
   return r.left() + r.width() * (us - from_) / std::max(1e-9, shown_);
 }
 
+namespace {
+
+/// As many of the last parts of a module's path as have room: "output.dense".
+QString endOf(const QString& path, const SmallText& letters, double room) {
+  QString end;
+  const QStringList parts = path.split(QLatin1Char('.'));
+  for (auto part = parts.rbegin(); part != parts.rend(); ++part) {
+    const QString longer = end.isEmpty() ? *part : *part + QLatin1Char('.') + end;
+    if (letters.width(QStringView(longer)) > room) break;
+    end = longer;
+  }
+  return end;
+}
+
+/// What ran, as titles of boxes are set, and below it where.
+void writeLabel(QPainter& p, const QString& label, const QRectF& bar) {
+  constexpr int size = 10;
+  constexpr double line = 13;
+  const qsizetype end = label.lastIndexOf(QLatin1Char(' '));  // a path has none
+  const SmallTitle what =
+      smallTitle(label.left(end).toStdString(), size, bar.width(), bar.height() >= 2 * line ? 2 : 1);
+  if (what.form == SmallTitle::Form::None) return;
+  const QString where = end < 0 ? QString() : label.mid(end + 1);
+  const SmallText& thin = SmallText::ofSize(size, QFont::Normal);
+  QString second = what.second;
+  if (what.form == SmallTitle::Form::Whole && bar.height() >= 2 * line) second = endOf(where, thin, bar.width());
+  const double middle = bar.center().y() - (second.isEmpty() ? 0 : line / 2);
+  p.setPen(toQt(themePalette().text));
+  p.setFont(what.letters->font());
+  p.drawText(QPointF(bar.left(), middle + what.letters->drop()), what.first);
+  if (what.second.isEmpty()) p.setFont(thin.font());
+  p.drawText(QPointF(bar.left(), middle + line + what.letters->drop()), second);
+}
+
+}  // namespace
+
 void TimelinePlot::draw(QPainter& p) {
   const Palette& colors = themePalette();
   if (total_ <= 0 || lanes_.empty()) return;
@@ -87,7 +124,6 @@ void TimelinePlot::draw(QPainter& p) {
     }
     p.save();
     p.setClipRect(r.adjusted(-1, 0, 1, 0));
-    p.setFont(drawingFont(10, QFont::Normal));
     double drawnTo = -INFINITY;
     for (const Span& s : lanes_[lane].spans) {
       const double a = xOf(s.start), b = xOf(s.start + s.microseconds);
@@ -99,11 +135,7 @@ void TimelinePlot::draw(QPainter& p) {
         p.setPen(QPen(toQt(colors.background), 1));
         p.drawLine(bar.topLeft(), bar.bottomLeft());
       }
-      if (b - a > 30 && r.height() >= 12) {
-        p.setPen(toQt(colors.text));
-        p.drawText(bar.adjusted(4, 0, -2, 0), Qt::AlignLeft | Qt::AlignVCenter,
-                   p.fontMetrics().elidedText(s.label, Qt::ElideRight, static_cast<int>(b - a) - 6));
-      }
+      if (b - a > 18 && r.height() >= 12) writeLabel(p, s.label, bar.adjusted(4, 0, -2, 0));
     }
     p.restore();
   }
