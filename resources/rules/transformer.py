@@ -492,8 +492,10 @@ class WindowAttention(Rule):
         return torch.matmul(probabilities(scores.view(-1, q.shape[1], _, _)), v)
 
     def replacement(q, k, v, bias, mask):
-        both = (bias + mask.unsqueeze(1)).repeat(q.shape[0] // mask.shape[0], 1, 1, 1)
-        return kernels.attention(q, k, v, both, scale=1.0)
+        # A quotient of sizes would be the one of the traced batch.
+        pictures = q.view(-1, mask.shape[0], q.shape[1], q.shape[2], q.shape[3])
+        both = (bias + mask.unsqueeze(1)).unsqueeze(0).expand(pictures.shape[0], -1, -1, -1, -1).flatten(0, 1)
+        return kernels.attention(pictures.flatten(0, 1), k, v, both, scale=1.0)
 
     def where(q, mask):
         return q.dim() == 4 and mask.dim() == 3
@@ -537,8 +539,9 @@ class CosineWindowAttention(Rule):
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, scale, bias, mask):
-        both = (bias + 2 * mask.unsqueeze(1)).repeat(q.shape[0] // mask.shape[0], 1, 1, 1)
-        return kernels.attention(q * scale, k, v, both, scale=1.0)
+        pictures = (q * scale).view(-1, mask.shape[0], q.shape[1], q.shape[2], q.shape[3])
+        both = (bias + 2 * mask.unsqueeze(1)).unsqueeze(0).expand(pictures.shape[0], -1, -1, -1, -1).flatten(0, 1)
+        return kernels.attention(pictures.flatten(0, 1), k, v, both, scale=1.0)
 
     def where(q, scale, mask):
         return q.dim() == 4 and mask.dim() == 3 and scale.dim() == 3 and scale.shape[1] == 1 and scale.shape[2] == 1

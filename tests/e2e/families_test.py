@@ -360,6 +360,18 @@ class Families(TestCase):
                         for x in (torch.randn(1, 9, 32), torch.randn(3, 11, 32)):
                             self.same(self.folder / "fast.pt", model, x)
 
+    def test_shifted_windows_of_any_batch(self):
+        warnings.simplefilter("ignore")
+        torch.ops.load_library(str(OPERATORS))
+        torch.manual_seed(0)
+        model, inputs = FAMILIES["Swin v2"]()
+        for batch in (1, 2):
+            path, given = self.saved("swin", model, (inputs[0].repeat(batch, 1, 1, 1),), "trace")
+            report = self.applied(path, given, "transformer.py", "Encoder", "fast.pt")
+            self.assertIn("CosineWindowAttention", [s["name"] for s in report["steps"] if s["rewrites"]])
+            for other in (1, 2, 3):
+                self.same(self.folder / "fast.pt", model, torch.randn(other, 3, 64, 64))
+
     def test_what_one_sample_is_added_to_has_any_batch(self):
         torch.ops.load_library(str(OPERATORS))
         for (rule, file, recipe), compute in ONE_FOR_ALL.items():
