@@ -299,8 +299,24 @@ void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once,
   }
 }
 
+/// The symbols of each example's size, and before these the pairs of them where they are few.
+std::vector<std::set<std::string>> alikeIn(const InputSizes& sizes, const std::set<std::string>& symbols) {
+  constexpr size_t mostInPairs = 4;
+  std::map<int64_t, std::vector<std::string>> byExample;
+  for (const auto& [symbol, example] : sizes.examples())
+    if (symbols.contains(symbol)) byExample[example].push_back(symbol);
+  std::vector<std::set<std::string>> out;
+  for (const auto& [example, all] : byExample)
+    if (all.size() > 2 && all.size() <= mostInPairs)
+      for (size_t i = 0; i < all.size(); ++i)
+        for (size_t j = i + 1; j < all.size(); ++j) out.push_back({all[i], all[j]});
+  for (const auto& [example, all] : byExample)
+    if (all.size() > 1) out.emplace_back(all.begin(), all.end());
+  return out;
+}
+
 Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vector<Type>& examples, Scale scale) {
-  constexpr int mostTrials = 24;
+  constexpr int mostTrials = 40;
   InputSizes sizes(examples);
   Pass best = runPass(g, order, sizes, false, scale);
   bool tooSmall = false;
@@ -323,9 +339,12 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       best = std::move(pass);
       better = true;
     };
-    attempt(symbols, How::Merge);
-    if (!better)
-      attempt(symbols, How::MergeOnes);  // the batch of an encoder and of a decoder, in an example of one row
+    // Two batches are one, and two lengths that the example happens to have alike stay two: the fewer the better.
+    const std::vector<std::set<std::string>> alike = alikeIn(sizes, symbols);
+    for (const How how : {How::Merge, How::MergeOnes}) {  // ones: the batches of an encoder and of a decoder
+      for (auto group = alike.begin(); group != alike.end() && !better; ++group) attempt(*group, how);
+      if (!better) attempt(symbols, how);
+    }
     for (auto s = symbols.begin(); s != symbols.end() && !better; ++s) attempt({*s}, How::Fix);
     if (better) continue;
     const InputSizes before = sizes;

@@ -285,8 +285,21 @@ class Attentions(torch.nn.Module):
         return x
 
 
+class Across(torch.nn.Module):
+    """Attention of one sequence to another. They have one batch, and lengths that an example may have alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, q, k):
+        return self.attention(q, k, k, need_weights=False)[0]
+
+
 def models():
     torch.manual_seed(0)
+    torch.jit.trace(Across().eval(), (torch.randn(2, 5, 8), torch.randn(2, 5, 8))).save(OUT / "across.pt")
+    torch.jit.trace(Across().eval(), (torch.randn(1, 5, 8), torch.randn(1, 5, 8))).save(OUT / "across_one.pt")
     torch.jit.trace(Attentions().eval(), torch.randint(10, (2, 3))).save(OUT / "attentions.pt")
     torch.jit.trace(Repeats(), torch.randn(1, 4, 2)).save(OUT / "repeats.pt")
     torch.jit.script(Sets()).save(OUT / "sets.pt")

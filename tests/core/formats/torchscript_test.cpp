@@ -68,6 +68,20 @@ TEST_CASE("a number that a trace computes of a known size and a constant is that
       if (g.value(v).type.isTensor()) CHECK(g.value(v).type.tensorInfo.shape);
 }
 
+TEST_CASE("sizes that must be one share a symbol, and others that an example has alike do not") {
+  for (const char* name : {"across.pt", "across_one.pt"}) {
+    INFO(name);
+    const Graph g = imported(name).graph;
+    const auto dim = [&](size_t input, size_t d) {
+      return g.value(g.inputs()[input]).type.tensorInfo.shape->at(d).symbol;
+    };
+    CHECK(dim(0, 0) == dim(1, 0));
+    CHECK(dim(0, 1) != dim(1, 1));
+    CHECK_FALSE(dim(0, 1).empty());
+    CHECK_FALSE(dim(1, 1).empty());
+  }
+}
+
 TEST_CASE("in-place operators become functional where nobody can tell, and stay where somebody can") {
   const Graph g = imported("inplace.pt").graph;
   CHECK(count(g, "aten.relu_.default") == 0);
