@@ -116,9 +116,33 @@ bool bringsChannelsForward(const Graph& g, ValueId v) {
   return true;
 }
 
+/// Whether a reshape does no more than to part dimensions, or to add or leave out some of one element: of whatever lies
+/// in memory in whatever way it gives a view.
+bool partsDimensions(const Graph& g, const Node& n) {
+  if (!n.op->is(OperatorFact::Reshape) || !n.args.front().isValue()) return false;
+  const auto &from = g.value(n.args.front().valueId()).type.tensorInfo.shape,
+             &to = g.value(n.outputs.front()).type.tensorInfo.shape;
+  if (!from || !to) return false;
+  const auto isOne = [](const Dim& d) { return d.size == 1; };
+  size_t at = 0;
+  for (const Dim& whole : *from) {
+    if (isOne(whole)) continue;
+    while (at < to->size() && isOne((*to)[at])) ++at;
+    if (at < to->size() && whole.isKnown() && (*to)[at] == whole) {
+      ++at;
+      continue;
+    }
+    int64_t parts = 1;
+    while (whole.isStatic() && at < to->size() && parts < whole.size && (*to)[at].isStatic()) parts *= (*to)[at++].size;
+    if (parts != whole.size) return false;
+  }
+  return std::all_of(to->begin() + static_cast<std::ptrdiff_t>(at), to->end(), isOne);
+}
+
 /// Whether ATen copies here: a reshape below a permutation, a contiguous() of one.
 bool copies(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
   if (laysChannelsLast(n) && bringsChannelsForward(g, n.args.front().valueId())) return false;
+  if (partsDimensions(g, n)) return false;
   return n.op->is(OperatorFact::MayView) ? readsOutOfOrder(g, nodes, n) : !n.op->is(OperatorFact::View);
 }
 

@@ -563,6 +563,25 @@ TEST_CASE("on a GPU, a kernel lays the caller's image out with channels last") {
   CHECK(groupsOf(g).empty());
 }
 
+TEST_CASE(
+    "on a GPU, a reshape below a permutation is a kernel where it joins dimensions, and none where it parts them") {
+  static OperatorsOf operators({"aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+                                "aten::reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)"});
+  const auto groups = [&](const std::string& shape, const std::string& type) {
+    FusionOptions options;
+    planForGpu(options);
+    return groupsOf(graphOf("graph g {\n input %x : f16[2,3136,96]\n"
+                            " %t = aten.transpose.int(%x, 1, 2) : f16[2,96,3136]\n %y = aten.reshape.default(%t, " +
+                                shape + ") : f16" + type + "\n return %y\n}",
+                            operators),
+                    options);
+  };
+  CHECK(groups("[2, 96, 56, 56]", "[2,96,56,56]").empty());
+  CHECK(groups("[2, 1, 4, 24, -1, 1]", "[2,1,4,24,3136,1]").empty());
+  CHECK(groups("[192, 3136]", "[192,3136]") == std::vector<Names>{{"t", "y"}});
+  CHECK(groups("[2, 56, 56, 96]", "[2,56,56,96]") == std::vector<Names>{{"t", "y"}});
+}
+
 TEST_CASE("on a GPU, pooling with places is a kernel, with what is behind it") {
   const std::string forward = R"(graph g {
     input %x : f16[2,64,32,32]
