@@ -49,7 +49,7 @@ def from_transformers(name, most_layers=4):
         if wanted == "input_values":
             return First(kind(config).eval(), wanted), (torch.randn(batch, 16000),)
         if getattr(config, "vocab_size", 0) is None:
-            config.vocab_size = 33  # EsmConfig leaves it to the user
+            config.vocab_size, config.pad_token_id, config.mask_token_id = 33, 1, 32  # EsmConfig leaves them to the user
         return text(kind, config, batch)
     return build
 
