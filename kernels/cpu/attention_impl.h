@@ -254,7 +254,7 @@ void attention(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
   const int64_t group = a.heads / a.kvHeads;
   withType(a.scalar, [&](auto* type) {
     using T = std::remove_pointer_t<decltype(type)>;
-    const T* packed = nullptr;  // the keys that s.keys holds
+    const T *packed = nullptr, *packedValues = nullptr;  // what s.keys and s.values hold; samples may share either
     for (int64_t item = begin; item < end; ++item) {
       const int64_t head = item / a.blocks % a.heads, batch = item / (a.blocks * a.heads);
       const int64_t first = item % a.blocks * a.block;
@@ -266,11 +266,10 @@ void attention(const AttentionArgs& a, int64_t begin, int64_t end, float* memory
         continue;
       }
       const bool inPlace = valuesInPlace(a);
-      if (packed != k || item == begin) {
-        packKeys(a, k, s.keys);
-        if (!inPlace) packValues(a, v, s.values);
-        packed = k;
-      }
+      if (packed != k) packKeys(a, k, s.keys);
+      if (packedValues != v && !inPlace) packValues(a, v, s.values);
+      packed = k;
+      packedValues = v;
       const int64_t next = a.blocks == 1 && item + 1 < end ? item + 1 : item;
       const float* values = inPlace ? reinterpret_cast<const float*>(v) : s.values;
       attentionItem<T>(a, s, values, inPlace ? a.vStrides[2] : roundUp(a.valueSize, kLanes), batch, head, first, last,

@@ -1,7 +1,8 @@
 // functionalize: writes through views, as in `scores[:, :, 1:] += bias` or `table[:, 0::2] = angles.sin()`, become
-// functions: the view is computed anew, and slice_scatter or select_scatter puts it into the tensor, which all that
-// comes after reads. So fuse() may take along what such a write keeps apart. Only memory that the model makes itself,
-// and whose views are all known: nobody outside sees a write to it. The same as torch.func.functionalize, for a graph.
+// operators that give a new tensor: the view is computed anew, and slice_scatter or select_scatter puts it into a copy
+// of the tensor, which all that comes after reads. So fuse() may take along what such a write keeps apart. Only memory
+// that the model makes itself, and whose views are all known: nobody outside sees a write to it. The same as
+// torch.func.functionalize, for a graph.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "core/ir/normal_form.h"
 #include "core/ir/operators/operator_facts.h"
 #include "matcher/passes/pass.h"
+#include "matcher/rewrite/view_relaxation.h"
 #include "matcher/search/graph_index.h"
 
 namespace graft {
@@ -182,7 +184,9 @@ class WrittenTensors {
     if (isFill(n)) return true;
     const auto name = functionalForm(n.op->name);
     const OperatorRef op = name ? operators_.find(*name) : nullptr;
-    if (!op || op->writes() || op->parameters.size() != n.op->parameters.size() || op->returns.size() != 1)
+    // t_ and unsqueeze_ change the shape, not elements.
+    if (!op || op->writes() || op->aliases() || op->parameters.size() != n.op->parameters.size() ||
+        op->returns.size() != 1)
       return false;
     // In place, the result keeps the target's dtype. A comparison gives truth values as a function.
     if (op->facts->dtype == DTypeRule::Bool && dtype != DType::Bool) return false;
@@ -213,12 +217,13 @@ class WrittenTensors {
 /// Makes functions of the writes to one tensor.
 class Functionalizer {
  public:
-  Functionalizer(GraphEditor& editor, const Written& w) : editor_(editor), g_(editor.graph()), w_(w), now_(w.base) {}
+  Functionalizer(GraphEditor& editor, ViewRelaxation& views, const Written& w)
+      : editor_(editor), g_(editor.graph()), views_(views), w_(w), now_(w.base) {}
 
   /// False where an operator is missing: nothing has changed.
   bool run() {
     for (const char* name : {"aten.slice_scatter.default", "aten.select_scatter.default", "aten.transpose.int",
-                             "aten.squeeze.dim", "aten.to.dtype", "aten.expand_as.default", "aten.full_like.default"})
+                             "aten.squeeze.dim", "aten.full_like.default", "aten.copy.default"})
       if (!operators().find(name)) return false;
     for (const ValueId v : w_.members) madeAt_[v] = 0;
     editor_.begin(w_.writes.front());
@@ -230,6 +235,7 @@ class Functionalizer {
     std::vector<Argument> returns = g_.block(w_.block).returns;
     for (Argument& a : returns) a.forEachValueMutable([&](ValueId& v) { v = current(v, {}); });
     editor_.setReturns(w_.block, std::move(returns));
+    for (const ValueId v : made_) views_.below(w_.base, v);
     for (auto id = w_.writes.rbegin(); id != w_.writes.rend(); ++id) editor_.erase(*id);
     editor_.commit();
     return true;
@@ -303,16 +309,8 @@ class Functionalizer {
     if (n.op->name == "aten.copy_.default") {
       // x[1:] += y copies x[1:] to itself.
       if (isMember(n.args[1].valueId()) && isSamePlace(target, n.args[1].valueId())) return;
-      value = args[1].valueId();
-      Type to = g_.value(value).type;
-      if (to.tensorInfo.dtype != type.tensorInfo.dtype) {
-        to.tensorInfo.dtype = type.tensorInfo.dtype;
-        value =
-            call(id, "aten.to.dtype",
-                 {Argument(value), Argument(*type.tensorInfo.dtype), Argument(false), Argument(false), Argument()}, to);
-      }
-      if (to.tensorInfo.shape != type.tensorInfo.shape || !isKnown(type))
-        value = call(id, "aten.expand_as.default", {Argument(value), args[0]}, type);
+      // In the target's dtype and layout, and in memory of its own, whatever the source is.
+      value = call(id, "aten.copy.default", {args[0], args[1], Argument(false)}, type);
     } else if (n.op->name == "aten.fill_.Scalar" || n.op->name == "aten.zero_.default") {
       const Argument number = n.args.size() > 1 ? args[1] : Argument(int64_t{0});
       value = call(id, "aten.full_like.default",
@@ -320,14 +318,16 @@ class Functionalizer {
     } else {
       value = call(id, *functionalForm(n.op->name), std::move(args), type);
     }
-    for (ValueId v = target; v != w_.base; v = w_.viewed.at(v)) value = putBack(id, v, value);
-    now_ = value;
-    ++version_;
-    again_.clear();
+    putWhole(value, target, id);
   }
 
-  static bool isKnown(const Type& t) {
-    return t.tensorInfo.shape && std::ranges::all_of(*t.tensorInfo.shape, [](const Dim& d) { return d.isKnown(); });
+  /// The tensor is from now on what it was, with `value` in the place of the view.
+  void putWhole(ValueId value, ValueId view, NodeId at) {
+    for (ValueId v = view; v != w_.base; v = w_.viewed.at(v)) value = putBack(at, v, value);
+    now_ = value;
+    made_.push_back(value);
+    ++version_;
+    again_.clear();
   }
 
   /// What the view is of, with `value` where the view is.
@@ -371,8 +371,10 @@ class Functionalizer {
 
   GraphEditor& editor_;
   const Graph& g_;
+  ViewRelaxation& views_;
   const Written& w_;
-  ValueId now_;  ///< has what the base would have by now
+  ValueId now_;                ///< has what the base would have by now
+  std::vector<ValueId> made_;  ///< all that the tensor becomes, in order
   int version_ = 0;
   std::map<ValueId, int> madeAt_;     ///< the version of the members' values
   std::map<ValueId, ValueId> again_;  ///< members as of now, made anew
@@ -380,7 +382,8 @@ class Functionalizer {
 
 Status functionalize(GraphEditor& editor, const Step&) {
   const std::vector<Written> all = WrittenTensors(editor.graph(), editor.semantics().operators()).find();
-  for (const Written& w : all) Functionalizer(editor, w).run();
+  ViewRelaxation views(editor);
+  for (const Written& w : all) Functionalizer(editor, views, w).run();
   if (!all.empty()) eliminateDeadNodes(editor);
   return done();
 }
@@ -388,6 +391,8 @@ Status functionalize(GraphEditor& editor, const Step&) {
 }  // namespace
 
 GRAFT_PASS(functionalize, "",
-           "writes through views, `x[:, 1:] += y`, become functions, which generated kernels take along", functionalize)
+           "writes through views, `x[:, 1:] += y`, become operators that give a new tensor, which generated kernels "
+           "take along",
+           functionalize)
 
 }  // namespace graft

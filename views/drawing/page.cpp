@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "views/layout/level_plan.h"
+#include "views/layout/layered/level_plan.h"
 #include "views/layout/small_titles.h"
 
 namespace graft {

@@ -231,7 +231,7 @@ struct Finisher {
   Result<std::string> whySlow(const Graph& rewritten, const std::string& path, bool mayBeAsFast) const {
     FileTimingRequest how{prepared.model,   prepared.model.graph, rewritten, path,          *prepared.inputs,
                           trials.options(), *request.seconds,     &original, request.budget};
-    // What users wait for in their first run: a file whose products are guesses looks slower than it will be.
+    // A file whose products are guesses looks slower than it is after its first run, which tunes them.
     limitTuning(fileTuningSeconds);
     auto speed = timeFile(how);
     if (speed && isSlower(*speed) && guessedProducts() > 0 && !job.cancelled()) {

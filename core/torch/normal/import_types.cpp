@@ -339,7 +339,8 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       best = std::move(pass);
       better = true;
     };
-    // Two batches are one, and two lengths that the example happens to have alike stay two: the fewer the better.
+    // Two batches must be one size. Two lengths that the example happens to have alike must not: as few symbols as it
+    // takes become one.
     const std::vector<std::set<std::string>> alike = alikeIn(sizes, symbols);
     for (const How how : {How::Merge, How::MergeOnes}) {  // ones: the batches of an encoder and of a decoder
       for (auto group = alike.begin(); group != alike.end() && !better; ++group) attempt(*group, how);
@@ -426,8 +427,11 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);
   for (size_t n = 0; n < order.size(); ++n)
-    for (size_t i = 0; i < best.types[n].size(); ++i)
-      g.setType(g.node(order[n]).outputs[i], completed(best.types[n][i], withoutSizes(once.types[n][i])));
+    for (size_t i = 0; i < best.types[n].size(); ++i) {
+      const bool isSeen = n < once.types.size() && i < once.types[n].size();
+      Type& t = best.types[n][i];
+      g.setType(g.node(order[n]).outputs[i], isSeen ? completed(t, withoutSizes(once.types[n][i])) : t);
+    }
   if (changesShapesInPlace(g)) return;
   settleSizes(g, sizes.fixed() == 0);
   settleNumbers(g);  // of sizes that have become numbers

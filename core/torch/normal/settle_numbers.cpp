@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "core/torch/normal/normal_steps.h"
+#include "core/torch/types/written_sources.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -17,7 +18,7 @@ namespace {
 
 class NumberSettler {
  public:
-  explicit NumberSettler(Graph& g) : g_(g) {}
+  explicit NumberSettler(Graph& g) : g_(g), written_(writtenSources(g)) {}
 
   void run() {
     for (const NodeId id : g_.order()) {
@@ -45,10 +46,6 @@ class NumberSettler {
            std::find(names.begin(), names.end(), n.op->name) != names.end();
   }
 
-  bool isWritten(ValueId v) const {
-    return std::ranges::any_of(g_.value(v).users, [&](NodeId user) { return g_.node(user).op->writes(); });
-  }
-
   /// Numbers, and operators of them that have no effect and always give the same.
   bool isPlain(const Node& n) const {
     if (!n.blocks.empty() || n.outputs.size() != 1 || !n.op->hasSchema || n.op->writes() || n.op->sideEffects)
@@ -62,7 +59,8 @@ class NumberSettler {
 
   std::optional<c10::IValue> valueOf(ValueId v, int steps) {
     if (const auto it = known_.find(v); it != known_.end()) return it->second;
-    if (numberOfConstant(g_, Argument(v)) && !isWritten(v)) return c10::IValue(weightTensor(g_.value(v)));
+    if (written_.contains(v)) return std::nullopt;
+    if (numberOfConstant(g_, Argument(v))) return c10::IValue(weightTensor(g_.value(v)));
     const NodeId producer = g_.value(v).producer;
     if (!producer || steps == 0 || !isPlain(g_.node(producer))) return std::nullopt;
     std::optional<c10::IValue> out = computed(g_.node(producer), steps - 1);
@@ -95,6 +93,7 @@ class NumberSettler {
   }
 
   Graph& g_;
+  const std::unordered_set<ValueId> written_;
   std::unordered_map<ValueId, std::optional<c10::IValue>> known_;
 };
 

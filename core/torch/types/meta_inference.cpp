@@ -102,7 +102,7 @@ const c10::IValue* MetaInference::lookup(ValueId v, size_t run, int depth) {
   if (const auto it = values_.find(v); it != values_.end() && it->second[run]) return &*it->second[run];
   if (absent_[run].contains(v)) return nullptr;
   const Value& value = g_.value(v);
-  std::optional<c10::IValue> found = numberIn(value);
+  std::optional<c10::IValue> found = written_.contains(v) ? std::nullopt : numberIn(value);
   if (!found) found = make(value.type, run);
   // A size or what was computed from sizes: ask who made it.
   if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < deepestLookup) {
@@ -197,8 +197,11 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
     return Outcome::Refused;
   }
   results = std::move(stack);
-  for (c10::IValue& v : results) {
-    if (!v.isTensor() || !v.toTensor().defined() || v.toTensor().is_meta() || isNumber(v)) continue;
+  for (size_t i = 0; i < results.size(); ++i) {
+    c10::IValue& v = results[i];
+    if (!v.isTensor() || !v.toTensor().defined() || v.toTensor().is_meta()) continue;
+    const bool isWritten = i < n.outputs.size() && written_.contains(n.outputs[i]);
+    if (isNumber(v) && !isWritten) continue;
     const at::Tensor& t = v.toTensor();  // of numbers: expand(n, [4, 4])
     v = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta));
   }

@@ -20,12 +20,13 @@
 #include "core/ir/graph.h"
 #include "core/torch/types/meta_memo.h"
 #include "core/torch/types/size_names.h"
+#include "core/torch/types/written_sources.h"
 
 namespace graft {
 
 class MetaInference {
  public:
-  explicit MetaInference(const Graph& g) : g_(g) {}
+  explicit MetaInference(const Graph& g) : g_(g), written_(writtenSources(g)) {}
 
   /// Sizes that are no expression of the symbols get names of their own. For whoever asks for all nodes of the graph in
   /// order: another MetaInference would give the same names to other sizes.
@@ -63,6 +64,7 @@ class MetaInference {
   std::string deviceOf(const Node&) const;
 
   const Graph& g_;
+  const std::unordered_set<ValueId> written_;  ///< numbers that do not stay what they are
   SizeNames names_;
   std::unordered_map<ValueId, Runs> values_;
   MetaMemo memo_;

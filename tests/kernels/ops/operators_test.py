@@ -117,6 +117,14 @@ class Attention(OperatorCase):
     def test_value_head_size_may_differ(self):
         self.check(random(1, 2, 5, 16), random(1, 2, 7, 16), random(1, 2, 7, 24))
 
+    def test_samples_share_keys_or_values_alone(self):
+        for heads in 1, 4:
+            for length in 6, 70:
+                q, k, v = self.inputs(3, heads, heads, 5, length, 8)
+                for keys, values in ((k[:1], v), (k[:1].expand_as(k), v), (k, v[:1]), (k, v[:1].expand_as(v)), (k[:, :1].expand_as(k), v)):
+                    torch.testing.assert_close(graft.attention(q, keys, values), torch.nn.functional.scaled_dot_product_attention(
+                        q, keys.expand_as(k), values.expand_as(v)), rtol=1e-4, atol=1e-5)
+
     def test_empty(self):
         self.check(*self.inputs(0, 2, 2, 4, 4, 8))
         self.check(*self.inputs(1, 2, 2, 0, 4, 8))

@@ -193,15 +193,18 @@ TEST_CASE("functionalize makes functions of writes through views of what the mod
       "%t = aten.transpose.int(%b, 0, 1) : f32[6,4]\n%v = aten.select.int(%b, 0, 2) : f32[6]\n"
       "%e = aten.copy_.default(%v, %r, False) : f32[6]\n%z = aten.relu.default(%t) : f32[6,4]\nreturn %z, %b");
   INFO(row);
-  CHECK(std::regex_search(row, std::regex("%(\\w+) = aten.select_scatter.default\\(%b, %r, [^\\n]*\\n"
-                                          "[^\\n]*%(\\w+) = aten.transpose.int\\(%\\1,[^\\n]*\\n"
-                                          "[^\\n]*relu.default\\(%\\2\\)[^\\n]*\\n *return[^\\n]*%\\1")));
+  CHECK(std::regex_search(row, std::regex("%(\\w+) = aten.copy.default\\(%v, %r, [^\\n]*\\n"
+                                          "[^\\n]*%(\\w+) = aten.select_scatter.default\\(%b, %\\1, [^\\n]*\\n"
+                                          "[^\\n]*%(\\w+) = aten.transpose.int\\(%\\2,[^\\n]*\\n"
+                                          "[^\\n]*relu.default\\(%\\3\\)[^\\n]*\\n *return[^\\n]*%\\2")));
   // What may be a view or a copy must not be read after a write that it may show.
   const std::string reshaped =
       "%f = aten.reshape.default(%b, [24]) : f32[24]\n%v = aten.select.int(%b, 0, 2) : f32[6]\n"
       "%e = aten.add_.Tensor(%v, %r) : f32[6]\n";
   CHECK(stays(reshaped + "%z = aten.relu.default(%f) : f32[24]\nreturn %z"));
   CHECK_FALSE(stays(reshaped + "%z = aten.relu.default(%b) : f32[4,6]\nreturn %z"));
+  // It changes the shape, and no elements.
+  CHECK(stays("%v = aten.select.int(%b, 0, 2) : f32[6]\n%u = aten.unsqueeze_.default(%v, 0) : f32[1,6]\nreturn %b"));
   // Somebody outside may see it.
   CHECK(stays("%v = aten.select.int(%x, 0, 2) : f32[6]\n%e = aten.add_.Tensor(%v, %r) : f32[6]\nreturn %b"));
   // A loop that fills a tensor row by row would go over all of it each time.

@@ -51,7 +51,8 @@ inline OperatorSet& operators() {
              "aten::slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt "
              "step=1) -> Tensor",
              "aten::select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-             "aten::expand_as(Tensor(a) self, Tensor other) -> Tensor(a)",
+             "aten::copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+             "aten::unsqueeze_(Tensor(a!) self, int dim) -> Tensor(a!)",
              "aten::full_like(Tensor self, Scalar fill_value, *, ScalarType? dtype=None, Layout? layout=None, Device? "
              "device=None, bool? pin_memory=None, MemoryFormat? memory_format=None) -> Tensor",
              "aten::log_softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",

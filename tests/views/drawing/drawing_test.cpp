@@ -7,7 +7,7 @@
 #include "tests/support/temp_dir.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/drawing/page.h"
-#include "views/layout/level_plan.h"
+#include "views/layout/layered/level_plan.h"
 #include "views/layout/small_titles.h"
 
 using namespace graft;

@@ -9,7 +9,7 @@
 #include "tests/views/support/layout_quality.h"
 #include "tests/views/support/sample_graphs.h"
 #include "views/layout/edge_labels.h"
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 #include "views/layout/layout.h"
 
 using namespace graft;

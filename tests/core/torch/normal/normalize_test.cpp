@@ -55,6 +55,18 @@ TEST_CASE("a number that is computed by tensors of numbers alone is that number"
   CHECK_FALSE(holds(text, "NumToTensor"));
 }
 
+TEST_CASE("a number that is written to stays in its tensor") {
+  for (const char* written : {"%t", "%u"}) {
+    const std::string text = normalised(std::string(" %n = prim.NumToTensor.Scalar(9)\n %t = aten.neg.default(%n)\n"
+                                                    " %u = aten.unsqueeze.default(%t, 0)\n %w = aten.add_.Scalar(") +
+                                        written +
+                                        ", 1)\n %i = aten.Int.Tensor(%t)\n"
+                                        " %a = aten.expand.default(%x, [%i, 2, 3], implicit=False)\n return %a\n");
+    INFO(text);
+    CHECK(holds(text, "aten.Int.Tensor"));
+  }
+}
+
 TEST_CASE("a number that depends on an input, is random or cannot be computed stays") {
   for (const char* made :
        {"aten.sum.default(%x)", "aten.rand.default([])", "aten.to.device(%n, device=<cuda:7>, dtype=torch.int64)"}) {

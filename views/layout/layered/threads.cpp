@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 
 namespace graft {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 
 namespace graft {
 

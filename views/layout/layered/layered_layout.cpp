@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "views/layout/edge_labels.h"
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
+#include "views/layout/layered/level_plan.h"
 #include "views/layout/layout.h"
-#include "views/layout/level_plan.h"
 
 namespace graft {
 namespace {

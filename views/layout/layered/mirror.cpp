@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 
 namespace graft {
 

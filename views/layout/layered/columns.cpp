@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 
 namespace graft {
 namespace {

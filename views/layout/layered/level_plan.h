@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "core/base/result.h"
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 #include "views/layout/visible_graph.h"
 
 namespace graft {

@@ -1,4 +1,4 @@
-#include "views/layout/layered_level.h"
+#include "views/layout/layered/level.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,39 @@
+#include "core/torch/types/written_sources.h"
+
+#include <vector>
+
+namespace graft {
+
+std::unordered_set<ValueId> writtenSources(const Graph& g) {
+  std::unordered_set<ValueId> out;
+  std::vector<ValueId> work;
+  const auto add = [&](ValueId v) { work.push_back(v); };
+  for (uint32_t at = 0; at < g.nodeBound(); ++at) {
+    const NodeId id(at);
+    if (!g.isAlive(id)) continue;
+    const Node& n = g.node(id);
+    if (n.op->hasSchema && !n.op->writes()) continue;
+    for (size_t i = 0; i < n.args.size(); ++i)
+      if (!n.op->hasSchema || (i < n.op->parameters.size() && n.op->parameters[i].written)) n.args[i].forEachValue(add);
+  }
+  while (!work.empty()) {
+    const ValueId v = work.back();
+    work.pop_back();
+    if (!out.insert(v).second) continue;
+    const Value& value = g.value(v);
+    NodeId from = value.producer;
+    // A loop's or a branch's own value may be any of what the node is given.
+    if (value.kind == Value::Kind::BlockParameter && value.block) from = g.block(value.block).owner;
+    if (!from) continue;
+    const Node& n = g.node(from);
+    const bool isView = !n.op->hasSchema || !n.blocks.empty() || n.op->aliases() || n.op->writes() ||
+                        n.op->is(OperatorFact::MayReturnArgument) || n.op->name.starts_with("prim.");
+    if (!isView) continue;
+    for (const Argument& a : n.args) a.forEachValue(add);
+    for (const BlockId b : n.blocks)
+      for (const Argument& a : g.block(b).returns) a.forEachValue(add);
+  }
+  return out;
+}
+
+}  // namespace graft
