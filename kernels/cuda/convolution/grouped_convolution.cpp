@@ -134,13 +134,12 @@ ChosenWays& chosenWays() {
 }
 
 Way choose(const ConvCall& c) {
-  const int device = c10::cuda::current_device();
-  const std::string key = keyOf(c), here = fmt::format("{}:{}", device, key);
+  const c10::DeviceIndex device = c10::cuda::current_device();
+  const std::string key = keyOf(c), here = fmt::format("{}:{}", static_cast<int>(device), key);
   ChosenWays& all = chosenWays();
   const std::lock_guard lock(all.mutex);
   if (const auto at = all.byProblem.find(here); at != all.byProblem.end()) return at->second;
-  GemmCache& cache =
-      gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
+  GemmCache& cache = gemmCache(at::cuda::getDeviceProperties(device)->name, cublasLtGetVersion());
   std::optional<Way> known;
   if (const auto line = cache.find(key)) known = wayNamed(*line);
   if (known == Way::Windows && !hasWindows(c)) known.reset();
