@@ -63,6 +63,17 @@ inline void checkBroadcast(const char* op, const OptionalTensor& tensor, const c
               " does not broadcast to ", toName, " ", to);
 }
 
+// What a size of 1 becomes beside another one: that, as they broadcast.
+inline void widen(c10::SymInt& size, const c10::SymInt& other) {
+  if (size != other && size == 1) size = other;
+}
+
+// Widens the sizes before the last to those of a residual.
+inline void takeRowsOf(const at::Tensor& residual, std::vector<c10::SymInt>& sizes) {
+  for (int64_t i = 2; i <= std::min<int64_t>(residual.dim(), static_cast<int64_t>(sizes.size())); ++i)
+    widen(sizes[sizes.size() - i], residual.sym_size(-i));
+}
+
 // Whether a residual has more rows than x, because x has one sample for all, or a dimension less.
 inline bool widerThan(const at::Tensor& x, const OptionalTensor& residual) {
   if (!given(residual)) return false;
@@ -77,10 +88,7 @@ inline at::Tensor withRowsOf(const OptionalTensor& residual, const at::Tensor& x
   std::vector<c10::SymInt> sizes = x.sym_sizes().vec();
   if (static_cast<size_t>(residual->dim()) > sizes.size())
     sizes.insert(sizes.begin(), residual->dim() - sizes.size(), c10::SymInt(1));
-  for (int64_t i = 2; i <= residual->dim(); ++i) {
-    c10::SymInt& size = sizes[sizes.size() - i];
-    if (residual->sym_size(-i) != size && size == 1) size = residual->sym_size(-i);
-  }
+  takeRowsOf(*residual, sizes);
   return x.expand_symint(sizes);
 }
 
@@ -104,12 +112,9 @@ inline void checkMask(const char* op, const OptionalTensor& mask, const at::Tens
 inline c10::SymInt attentionBatch(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                   const OptionalTensor& mask) {
   c10::SymInt batch = q.sym_size(0);
-  const auto take = [&](const c10::SymInt& size) {
-    if (size != batch && batch == 1) batch = size;
-  };
-  take(k.sym_size(0));
-  take(v.sym_size(0));
-  if (given(mask) && mask->dim() == q.dim()) take(mask->sym_size(0));
+  widen(batch, k.sym_size(0));
+  widen(batch, v.sym_size(0));
+  if (given(mask) && mask->dim() == q.dim()) widen(batch, mask->sym_size(0));
   return batch;
 }
 
@@ -252,11 +257,7 @@ inline std::vector<c10::SymInt> attentionNormShape(const at::Tensor& q, const at
                                                    const OptionalTensor& mask, const at::Tensor& weight,
                                                    const OptionalTensor& residual) {
   std::vector<c10::SymInt> shape{attentionBatch(q, k, v, mask), q.sym_size(2), weight.sym_size(0)};
-  if (!given(residual)) return shape;
-  for (int64_t i = 2; i <= std::min<int64_t>(residual->dim(), 3); ++i) {
-    c10::SymInt& size = shape[shape.size() - i];
-    if (residual->sym_size(-i) != size && size == 1) size = residual->sym_size(-i);
-  }
+  if (given(residual)) takeRowsOf(*residual, shape);
   return shape;
 }
 

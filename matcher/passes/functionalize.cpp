@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ir/calls/whole_slice.h"
 #include "core/ir/normal_form.h"
 #include "core/ir/operators/operator_facts.h"
 #include "matcher/passes/pass.h"
@@ -19,21 +20,10 @@
 namespace graft {
 namespace {
 
-constexpr int64_t end = INT64_MAX;  ///< of a slice that goes on to the end
-constexpr size_t mostWrites = 8;    ///< with copies of a view to itself, as tracing writes them: half as many
-constexpr size_t mostWritesOfSmall = 24;
+/// Tracing writes `x[1:] += y` as two writes: the sum, and a copy of the view to itself.
+constexpr size_t mostWrites = 8, mostWritesOfSmall = 24;
 constexpr double smallTensor = 65536;  ///< elements
 constexpr double unknownWrittenSize = 64;
-
-bool isNumber(const Argument& a, int64_t n) { return a.as<int64_t>() && *a.as<int64_t>() == n; }
-
-/// x[:], which is x.
-bool isWhole(const Node& slice) {
-  const Argument *start = slice.findArgument("start"), *stop = slice.findArgument("end"),
-                 *step = slice.findArgument("step");
-  return start && stop && step && (start->isNone() || isNumber(*start, 0)) &&
-         (stop->isNone() || isNumber(*stop, end)) && isNumber(*step, 1);
-}
 
 enum class ViewKind : uint8_t { None, Slice, Select, Transpose, Unsqueeze, Other };
 ViewKind viewKind(const Node& n) {
@@ -43,6 +33,11 @@ ViewKind viewKind(const Node& n) {
   if (n.op->name == "aten.unsqueeze.default") return ViewKind::Unsqueeze;
   return n.op->is(OperatorFact::View) && n.op->hasSchema && !n.op->writes() ? ViewKind::Other : ViewKind::None;
 }
+
+bool isCopy(const Node& n) { return n.op->name == "aten.copy_.default"; }
+bool isFill(const Node& n) { return n.op->name == "aten.fill_.Scalar" || n.op->name == "aten.zero_.default"; }
+/// Whether it gives the place that it is given: a write, or x[:].
+bool keepsPlace(const Node& n) { return n.op->writes() || isWholeSlice(n); }
 
 /// One tensor of the model's own, its views, and the writes to them.
 struct Written {
@@ -164,9 +159,6 @@ class WrittenTensors {
     });
   }
 
-  static bool isCopy(const Node& n) { return n.op->name == "aten.copy_.default"; }
-  static bool isFill(const Node& n) { return n.op->name == "aten.fill_.Scalar" || n.op->name == "aten.zero_.default"; }
-
   /// Whether it writes to its first argument alone, and the same is to be had of it as a function.
   bool isFunctional(const Node& n, const Written& w) const {
     for (size_t i = 0; i < n.op->parameters.size() && i < n.args.size(); ++i)
@@ -220,11 +212,7 @@ class Functionalizer {
   Functionalizer(GraphEditor& editor, ViewRelaxation& views, const Written& w)
       : editor_(editor), g_(editor.graph()), views_(views), w_(w), now_(w.base) {}
 
-  /// False where an operator is missing: nothing has changed.
-  bool run() {
-    for (const char* name : {"aten.slice_scatter.default", "aten.select_scatter.default", "aten.transpose.int",
-                             "aten.squeeze.dim", "aten.full_like.default", "aten.copy.default"})
-      if (!operators().find(name)) return false;
+  void run() {
     for (const ValueId v : w_.members) madeAt_[v] = 0;
     editor_.begin(w_.writes.front());
     bool isWritten = false;
@@ -238,7 +226,6 @@ class Functionalizer {
     for (const ValueId v : made_) views_.below(w_.base, v);
     for (auto id = w_.writes.rbegin(); id != w_.writes.rend(); ++id) editor_.erase(*id);
     editor_.commit();
-    return true;
   }
 
  private:
@@ -306,24 +293,19 @@ class Functionalizer {
     const ValueId target = n.args[0].valueId();
     const Type type = g_.value(target).type;
     ValueId value;
-    if (n.op->name == "aten.copy_.default") {
+    if (isCopy(n)) {
       // x[1:] += y copies x[1:] to itself.
       if (isMember(n.args[1].valueId()) && isSamePlace(target, n.args[1].valueId())) return;
       // In the target's dtype and layout, and in memory of its own, whatever the source is.
       value = call(id, "aten.copy.default", {args[0], args[1], Argument(false)}, type);
-    } else if (n.op->name == "aten.fill_.Scalar" || n.op->name == "aten.zero_.default") {
+    } else if (isFill(n)) {
       const Argument number = n.args.size() > 1 ? args[1] : Argument(int64_t{0});
       value = call(id, "aten.full_like.default",
                    {args[0], number, Argument(), Argument(), Argument(), Argument(), Argument()}, type);
     } else {
       value = call(id, *functionalForm(n.op->name), std::move(args), type);
     }
-    putWhole(value, target, id);
-  }
-
-  /// The tensor is from now on what it was, with `value` in the place of the view.
-  void putWhole(ValueId value, ValueId view, NodeId at) {
-    for (ValueId v = view; v != w_.base; v = w_.viewed.at(v)) value = putBack(at, v, value);
+    for (ValueId v = target; v != w_.base; v = w_.viewed.at(v)) value = putBack(id, v, value);
     now_ = value;
     made_.push_back(value);
     ++version_;
@@ -333,7 +315,7 @@ class Functionalizer {
   /// What the view is of, with `value` where the view is.
   ValueId putBack(NodeId at, ValueId view, ValueId value) {
     const Node n = g_.node(g_.value(view).producer);
-    if (n.op->writes() || (viewKind(n) == ViewKind::Slice && isWhole(n))) return value;
+    if (keepsPlace(n)) return value;
     const ValueId of = w_.viewed.at(view);
     const Type type = g_.value(of).type;
     std::vector<Argument> args = n.args;  // the view's own: a dimension, a start
@@ -357,7 +339,7 @@ class Functionalizer {
     std::vector<NodeId> out;
     for (; v != w_.base; v = w_.viewed.at(v)) {
       const Node& n = g_.node(g_.value(v).producer);
-      if (!n.op->writes() && !(viewKind(n) == ViewKind::Slice && isWhole(n))) out.push_back(n.id);
+      if (!keepsPlace(n)) out.push_back(n.id);
     }
     return out;
   }
@@ -381,7 +363,11 @@ class Functionalizer {
 };
 
 Status functionalize(GraphEditor& editor, const Step&) {
-  const std::vector<Written> all = WrittenTensors(editor.graph(), editor.semantics().operators()).find();
+  const OperatorSet& operators = editor.semantics().operators();
+  for (const char* made : {"aten.slice_scatter.default", "aten.select_scatter.default", "aten.transpose.int",
+                           "aten.squeeze.dim", "aten.full_like.default", "aten.copy.default"})
+    if (!operators.find(made)) return done();
+  const std::vector<Written> all = WrittenTensors(editor.graph(), operators).find();
   ViewRelaxation views(editor);
   for (const Written& w : all) Functionalizer(editor, views, w).run();
   if (!all.empty()) eliminateDeadNodes(editor);

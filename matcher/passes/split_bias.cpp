@@ -131,16 +131,16 @@ Status takeApart(GraphEditor& editor, NodeId id, const ActivationCall& activatio
   const Node n = editor.graph().node(id);
   const size_t places = weightShape(editor.graph(), n)->size() - 2;
   const auto argument = [&](std::string_view name) { return *n.findArgument(name); };
-  const Dim each = weightShape(editor.graph(), n)->at(1);
-  const bool isDepthwise = each.isStatic() && each.size == 1;
+  const bool isDepthwise = weightShape(editor.graph(), n)->at(1).size == 1;
   Pieces pieces(editor, id);
-  std::vector<Argument> args{argument("x"), argument("weight"), Argument()};
-  if (!isDepthwise) args.emplace_back();  // no residual
-  for (const char* name : {"stride", "padding", "dilation", "groups"}) args.push_back(argument(name));
-  if (!isDepthwise) args.emplace_back(false);  // no ReLU
-  Argument value = pieces.add(isDepthwise ? "aten.conv" + std::to_string(places) + "d.default"
-                                          : std::string("graft.conv_bias_add_relu.default"),
-                              std::move(args));
+  const Argument none;
+  Argument value = isDepthwise
+                       ? pieces.add("aten.conv" + std::to_string(places) + "d.default",
+                                    {argument("x"), argument("weight"), none, argument("stride"), argument("padding"),
+                                     argument("dilation"), argument("groups")})
+                       : pieces.add("graft.conv_bias_add_relu.default",
+                                    {argument("x"), argument("weight"), none, none, argument("stride"),
+                                     argument("padding"), argument("dilation"), argument("groups"), Argument(false)});
   if (argument("bias").isValue()) value = pieces.addBias(value, argument("bias"));
   if (argument("residual").isValue()) value = pieces.add("aten.add.Tensor", {value, argument("residual")});
   if (!activation.op.empty()) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 
+#include "core/ir/calls/written_arguments.h"
 #include "core/ir/normal_form.h"
 
 namespace graft {
@@ -253,10 +254,7 @@ std::vector<ValueId> GraphIndex::writtenValues(const Node& n) const {
   const auto add = [&](ValueId v) { out.push_back(v); };
   for (ValueId v : keptStatistics(n))
     if (v) out.push_back(v);
-  for (size_t i = 0; i < n.args.size(); ++i)
-    if (!n.op->hasSchema || (i < n.op->parameters.size() && n.op->parameters[i].written)) n.args[i].forEachValue(add);
-  if (!n.op->hasSchema)
-    for (const auto& [key, a] : n.kwargs) a.forEachValue(add);
+  forEachWritten(n, add);
   return out;
 }
 

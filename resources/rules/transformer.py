@@ -483,6 +483,13 @@ class DisentangledAttention(Rule):
         return by_position.dim() == 3 and root.dim() == 0 and (fill < -1e30 or (fill <= -65504.0 and by_position.dtype == torch.float16))
 
 
+def in_windows(q, k, v, bias, masks):
+    # How many pictures there are is a size of the run: a quotient of sizes would be the one of the traced batch.
+    pictures = q.view(-1, masks.shape[0], q.shape[1], q.shape[2], q.shape[3])
+    both = (bias + masks.unsqueeze(1)).unsqueeze(0).expand(pictures.shape[0], -1, -1, -1, -1).flatten(0, 1)
+    return kernels.attention(pictures.flatten(0, 1), k, v, both, scale=1.0)
+
+
 class WindowAttention(Rule):
     """Swin's attention in shifted windows: a bias by position for each head, a mask for each window."""
 
@@ -492,10 +499,7 @@ class WindowAttention(Rule):
         return torch.matmul(probabilities(scores.view(-1, q.shape[1], _, _)), v)
 
     def replacement(q, k, v, bias, mask):
-        # A quotient of sizes would be the one of the traced batch.
-        pictures = q.view(-1, mask.shape[0], q.shape[1], q.shape[2], q.shape[3])
-        both = (bias + mask.unsqueeze(1)).unsqueeze(0).expand(pictures.shape[0], -1, -1, -1, -1).flatten(0, 1)
-        return kernels.attention(pictures.flatten(0, 1), k, v, both, scale=1.0)
+        return in_windows(q, k, v, bias, mask)
 
     def where(q, mask):
         return q.dim() == 4 and mask.dim() == 3
@@ -539,9 +543,7 @@ class CosineWindowAttention(Rule):
         return torch.matmul(probabilities(scores), v)
 
     def replacement(q, k, v, scale, bias, mask):
-        pictures = (q * scale).view(-1, mask.shape[0], q.shape[1], q.shape[2], q.shape[3])
-        both = (bias + 2 * mask.unsqueeze(1)).unsqueeze(0).expand(pictures.shape[0], -1, -1, -1, -1).flatten(0, 1)
-        return kernels.attention(pictures.flatten(0, 1), k, v, both, scale=1.0)
+        return in_windows(q * scale, k, v, bias, 2 * mask)
 
     def where(q, scale, mask):
         return q.dim() == 4 and mask.dim() == 3 and scale.dim() == 3 and scale.shape[1] == 1 and scale.shape[2] == 1

@@ -80,6 +80,8 @@ class InputSizes {
         for (const Dim& d : *t.tensorInfo.shape) dims_.push_back({d.size, fmt::format("s{}", dims_.size())});
   }
 
+  bool operator==(const InputSizes&) const = default;
+
   std::vector<Type> types() const {
     std::vector<Type> out = *examples_;
     size_t at = 0;
@@ -156,6 +158,7 @@ class InputSizes {
   struct Size {
     int64_t example;
     std::string symbol;  ///< empty: it is the example's
+    bool operator==(const Size&) const = default;
   };
   const std::vector<Type>* examples_;
   std::vector<Size> dims_;
@@ -320,6 +323,7 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
   InputSizes sizes(examples);
   Pass best = runPass(g, order, sizes, false, scale);
   bool tooSmall = false;
+  std::vector<InputSizes> tried;  // what was no better once is not later: the best only gets better
   for (int trial = 0; best.refused && trial < mostTrials;) {
     const std::set<std::string> symbols = best.symbols;
     const Operator& op = *g.node(best.refused).op;
@@ -332,6 +336,8 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
       InputSizes other = sizes;
       if (how != How::Fix && !other.merge(which, how == How::MergeOnes)) return;
       if (how == How::Fix) other.fix(which);
+      if (std::ranges::find(tried, other) != tried.end()) return;
+      tried.push_back(other);
       ++trial;
       Pass pass = runPass(g, order, other, false, scale);
       if (pass.refused && pass.done <= best.done) return;

@@ -255,10 +255,8 @@ void removeDead(Graph& g) {
 
 std::optional<Argument> numberOfConstant(const Graph& g, const Argument& a) {
   if (!a.isValue()) return std::nullopt;
-  const Value& v = g.value(a.valueId());
-  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
-  const at::Tensor t = weightTensor(v);
-  if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
+  const at::Tensor t = constantNumber(g.value(a.valueId()));
+  if (!t.defined()) return std::nullopt;
   if (t.scalar_type() == c10::ScalarType::Long || t.scalar_type() == c10::ScalarType::Int)
     return Argument(t.item().toLong());
   if (t.is_floating_point()) return Argument(t.item().toDouble());

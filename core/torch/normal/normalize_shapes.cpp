@@ -4,6 +4,7 @@
 #include <limits>
 #include <string_view>
 
+#include "core/ir/calls/whole_slice.h"
 #include "core/torch/normal/normal_steps.h"
 
 namespace graft {
@@ -277,10 +278,7 @@ void removeWholeSlices(Graph& g) {
   if (std::any_of(order.begin(), order.end(), [&](NodeId id) { return g.node(id).op->writes(); })) return;
   for (NodeId id : order) {
     const Node& n = g.node(id);
-    if (n.op->name != "aten.slice.Tensor" || n.args.size() != 5 || !n.args[0].isValue()) continue;
-    const bool fromStart = n.args[2].isNone() || n.args[2] == Argument(int64_t{0});
-    const bool toEnd = n.args[3].isNone() || n.args[3] == Argument(std::numeric_limits<int64_t>::max());
-    if (fromStart && toEnd && n.args[4] == Argument(int64_t{1})) g.replaceAllUses(n.outputs[0], n.args[0].valueId());
+    if (isWholeSlice(n) && n.args[0].isValue()) g.replaceAllUses(n.outputs[0], n.args[0].valueId());
   }
 }
 

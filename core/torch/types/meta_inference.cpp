@@ -69,14 +69,6 @@ bool isNumber(const c10::IValue& v) {
   return v.isTensor() && v.toTensor().defined() && !v.toTensor().is_meta() && v.toTensor().dim() == 0;
 }
 
-/// The number of a constant without dimensions, as traced models have of sizes: sizes may follow from it.
-std::optional<c10::IValue> numberIn(const Value& v) {
-  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return std::nullopt;
-  const at::Tensor t = weightTensor(v);
-  if (!t.defined() || !t.device().is_cpu()) return std::nullopt;
-  return c10::IValue(t);
-}
-
 }  // namespace
 
 std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
@@ -102,8 +94,8 @@ const c10::IValue* MetaInference::lookup(ValueId v, size_t run, int depth) {
   if (const auto it = values_.find(v); it != values_.end() && it->second[run]) return &*it->second[run];
   if (absent_[run].contains(v)) return nullptr;
   const Value& value = g_.value(v);
-  std::optional<c10::IValue> found = written_.contains(v) ? std::nullopt : numberIn(value);
-  if (!found) found = make(value.type, run);
+  const at::Tensor number = written_.contains(v) ? at::Tensor() : constantNumber(value);  // sizes may follow from it
+  std::optional<c10::IValue> found = number.defined() ? std::optional(c10::IValue(number)) : make(value.type, run);
   // A size or what was computed from sizes: ask who made it.
   if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < deepestLookup) {
     std::vector<c10::IValue> results;

@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "core/ir/calls/written_arguments.h"
+
 namespace graft {
 
 std::unordered_set<ValueId> writtenSources(const Graph& g) {
@@ -11,10 +13,7 @@ std::unordered_set<ValueId> writtenSources(const Graph& g) {
   for (uint32_t at = 0; at < g.nodeBound(); ++at) {
     const NodeId id(at);
     if (!g.isAlive(id)) continue;
-    const Node& n = g.node(id);
-    if (n.op->hasSchema && !n.op->writes()) continue;
-    for (size_t i = 0; i < n.args.size(); ++i)
-      if (!n.op->hasSchema || (i < n.op->parameters.size() && n.op->parameters[i].written)) n.args[i].forEachValue(add);
+    forEachWritten(g.node(id), add);
   }
   while (!work.empty()) {
     const ValueId v = work.back();

@@ -26,4 +26,11 @@ inline at::Tensor weightTensor(const Value& v) {
   return w ? w->tensor : at::Tensor();
 }
 
+/// The tensor of a constant on the CPU without dimensions: a number; undefined for all else.
+inline at::Tensor constantNumber(const Value& v) {
+  if (v.kind != Value::Kind::Weight || !v.isConstant || v.type.tensorInfo.rank() != 0) return {};
+  at::Tensor t = weightTensor(v);
+  return t.defined() && t.device().is_cpu() ? t : at::Tensor();
+}
+
 }  // namespace graft

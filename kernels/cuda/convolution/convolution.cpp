@@ -2,21 +2,16 @@
 #include <ATen/TensorOperators.h>
 #include <ATen/cuda/CUDAContext.h>
 #include <ATen/cudnn/Handle.h>
-#include <ATen/ops/abs.h>
-#include <ATen/ops/convolution.h>
 #include <ATen/ops/cudnn_convolution_add_relu.h>
 #include <ATen/ops/cudnn_convolution_relu.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/fill.h>
-#include <ATen/ops/max.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cublasLt.h>
 #include <fmt/format.h>
 #include <torch/library.h>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <limits>
 #include <mutex>
 #include <unordered_map>
@@ -249,8 +244,7 @@ class FusedCall {
   }
 
   Chosen choose(const std::string& key, int device) {
-    GemmCache& cache =
-        gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
+    GemmCache& cache = cacheOf(device);
     if (const auto line = cache.find(key)) {
       int plan = 0;
       if (std::sscanf(line->c_str(), "cudnn:%d", &plan) != 1 || plan < 0) return {};

@@ -1,23 +1,23 @@
 #include "kernels/cuda/convolution/grouped_convolution.h"
 
-#include <ATen/cuda/CUDAContext.h>
 #include <ATen/ops/all.h>
 #include <ATen/ops/bmm.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/isfinite.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAStream.h>
-#include <cublasLt.h>
+#include <c10/util/accumulate.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <array>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
 
 #include "kernels/cuda/convolution/cudnn_convolution.h"
-#include "kernels/cuda/tuning/gemm_cache.h"
 
 namespace graft::cuda {
 namespace {
@@ -28,12 +28,6 @@ constexpr std::array<std::string_view, 3> wayNames{"channels_last", "rows", "win
 constexpr int64_t leastChannels = 8;  ///< of a group, for tensor cores
 constexpr int64_t longFilter = 64;
 constexpr int64_t mostWindowBytes = int64_t{1} << 28;
-
-int64_t productOfSizes(at::IntArrayRef sizes) {
-  int64_t n = 1;
-  for (const int64_t size : sizes) n *= size;
-  return n;
-}
 
 bool hasWindows(const ConvCall& c) {
   const std::vector<int64_t> out = c.resultSizes();
@@ -124,22 +118,14 @@ Way tune(const ConvCall& c, GemmCache& cache, const std::string& key) {
   return best;
 }
 
-struct ChosenWays {
-  std::mutex mutex;
-  std::unordered_map<std::string, Way> byProblem;
-};
-ChosenWays& chosenWays() {
-  static ChosenWays all;
-  return all;
-}
-
 Way choose(const ConvCall& c) {
   const c10::DeviceIndex device = c10::cuda::current_device();
   const std::string key = keyOf(c), here = fmt::format("{}:{}", static_cast<int>(device), key);
-  ChosenWays& all = chosenWays();
-  const std::lock_guard lock(all.mutex);
-  if (const auto at = all.byProblem.find(here); at != all.byProblem.end()) return at->second;
-  GemmCache& cache = gemmCache(at::cuda::getDeviceProperties(device)->name, cublasLtGetVersion());
+  static std::mutex mutex;
+  static std::unordered_map<std::string, Way> chosen;
+  const std::lock_guard lock(mutex);
+  if (const auto at = chosen.find(here); at != chosen.end()) return at->second;
+  GemmCache& cache = cacheOf(device);
   std::optional<Way> known;
   if (const auto line = cache.find(key)) known = wayNamed(*line);
   if (known == Way::Windows && !hasWindows(c)) known.reset();
@@ -147,7 +133,7 @@ Way choose(const ConvCall& c) {
     if (isCapturing() || !options().autotune || tuningBudget().isSpent(0.9)) return guess(c);
     known = tune(c, cache, key);
   }
-  all.byProblem.emplace(here, *known);
+  chosen.emplace(here, *known);
   return *known;
 }
 
@@ -156,7 +142,7 @@ Way choose(const ConvCall& c) {
 bool isOfGroups(const ConvCall& c) {
   return c.groups > 1 && c.x.dim() == 4 && c.x.numel() > 0 && c.weight.numel() > 0 &&
          dtypeOf(c.op, c.x) != Dtype::kFloat && c.weight.size(1) >= leastChannels &&
-         c.weight.size(0) / c.groups >= leastChannels && productOfSizes(c.resultSizes()) > 0 &&
+         c.weight.size(0) / c.groups >= leastChannels && c10::multiply_integers(c.resultSizes()) > 0 &&
          at::globalContext().userEnabledCuDNN();
 }
 

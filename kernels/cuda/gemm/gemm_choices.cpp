@@ -2,7 +2,6 @@
 
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDAFunctions.h>
-#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,10 +54,6 @@ double estimatedMicroseconds(const GemmArgs& a) {
       static_cast<double>(a.m) * a.k + static_cast<double>(a.n) * a.k + static_cast<double>(a.m) * a.n;
   const double perMicrosecond = a.dtype != Dtype::kFloat ? 4e8 : usesTf32() ? 2e8 : 4e7;
   return 2 + std::max(operations / perMicrosecond, elements * bytesOf(a.dtype) / 2e6);
-}
-
-GemmCache& cacheOf(int device) {
-  return gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
 }
 
 // A line of the cache: the choice, then " algorithm=1.23us" for each of the fastest.

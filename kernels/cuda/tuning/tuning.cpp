@@ -3,6 +3,7 @@
 #include <ATen/cuda/CUDAContext.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
+#include <cublasLt.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +14,10 @@
 #include "kernels/cuda/support.h"
 
 namespace graft::cuda {
+
+GemmCache& cacheOf(int device) {
+  return gemmCache(at::cuda::getDeviceProperties(static_cast<c10::DeviceIndex>(device))->name, cublasLtGetVersion());
+}
 
 Scratch::Scratch(size_t bytes)
     : data_(bytes ? c10::cuda::CUDACachingAllocator::get()->allocate(bytes) : c10::DataPtr()) {}

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "kernels/cuda/launchers.h"
+#include "kernels/cuda/tuning/gemm_cache.h"
 
 namespace graft::cuda {
 
@@ -41,6 +42,9 @@ class WeightCopies {
   std::vector<Scratch> buffers_;
   std::vector<const void*> copies_;
 };
+
+// The choices on disk for that GPU.
+GemmCache& cacheOf(int device);
 
 // The stream for tuning on the current GPU.
 c10::cuda::CUDAStream tuningStream();
