@@ -36,6 +36,23 @@ std::string typeComplaint(const Type& before, const Type& after) {
   return "";
 }
 
+/// The new result's type with what only the old one's says: inference does not find every size of every operator. Of
+/// two expressions of symbols the old one stays, for what reads the result was written with it.
+Type withKnown(Type after, const Type& before) {
+  if (!before.isTensor() || !after.isTensor()) return after;
+  const TensorInfo& b = before.tensorInfo;
+  TensorInfo& a = after.tensorInfo;
+  if (!a.dtype) a.dtype = b.dtype;
+  if (a.device.empty()) a.device = b.device;
+  if (!a.shape) {
+    a.shape = b.shape;
+  } else if (b.shape && a.shape->size() == b.shape->size()) {
+    for (size_t i = 0; i < a.shape->size(); ++i)
+      if (!(*a.shape)[i].isStatic() && (*b.shape)[i].isKnown()) (*a.shape)[i] = (*b.shape)[i];
+  }
+  return after;
+}
+
 }  // namespace
 
 struct Rewriter::Scratch {
@@ -170,6 +187,8 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
     if (!complaint.empty() && !rule.changesNumbers) return badInput(rule.name + ": " + complaint);
     outputs.emplace_back(old.valueId(), now.valueId());
     otherTypes = otherTypes || !complaint.empty();
+    if (complaint.empty() && contains(editor_.record().added, graph_.value(now.valueId()).producer))
+      editor_.setType(now.valueId(), withKnown(graph_.value(now.valueId()).type, graph_.value(old.valueId()).type));
   }
 
   // Users of the old results that stand before the new ones must come after them.

@@ -111,6 +111,39 @@ class Blocks(nn.Module):
         return torch.relu(self.second(torch.relu(self.first(x))))
 
 
+class Pyramid(nn.Module):
+    """Sizes that follow from sizes: two strides, and what is resized to the size between them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 8, 3, stride=2, padding=1), nn.Conv2d(8, 8, 3, stride=2, padding=1)
+        self.last = nn.Conv2d(16, 8, 3, padding=1)
+
+    def forward(self, x):
+        fine = torch.relu(self.first(x))
+        coarse = F.interpolate(torch.relu(self.second(fine)), size=fine.shape[-2:], mode="bilinear")
+        return torch.relu(self.last(torch.cat([coarse, fine], 1)))
+
+
+class Frames(nn.Module):
+    """A convolution over time, whose frames go through a layer with a residual."""
+
+    def __init__(self):
+        super().__init__()
+        self.frames, self.inner, self.outer, self.norm = nn.Conv1d(3, 8, 3, 2, 1), nn.Linear(8, 16), nn.Linear(16, 8), nn.LayerNorm(8)
+
+    def forward(self, x):
+        y = self.frames(x.mean(2)).transpose(1, 2)
+        return self.norm(y + self.outer(F.gelu(self.inner(y))))
+
+
+class AskedSize(nn.Module):
+    """A branch that a size decides."""
+
+    def forward(self, x):
+        return torch.cond(x.shape[2] > 18, lambda x: torch.relu(x) + 1, lambda x: x * 2, (x,))
+
+
 class Grid(nn.Module):
     """Positions of a square grid, resized to the image's: the side is a root, found while tracing."""
 
@@ -391,6 +424,24 @@ class Families(TestCase):
         text = self.done("text", self.folder / "fast.pt2").stdout
         self.assertRegex(text, r"conv_bias_add_relu.* : f32\[s\d+,8,[^\]]*//2")
         self.assertNotIn(" : tensor", text)
+
+    def test_rewritten_programs_know_sizes_that_follow_from_sizes(self):
+        torch.ops.load_library(str(OPERATORS))
+        for model, file, recipe in ((Pyramid(), "conv.py", "ConvNet"), (Frames(), "transformer.py", "Encoder")):
+            with self.subTest(model=type(model).__name__):
+                path, given = self.saved("pyramid", model.eval(), (torch.randn(2, 3, 32, 45),), "export")
+                report = self.applied(path, given, file, recipe, "fast.pt2")
+                self.assertNotEqual([s for s in report["steps"] if s["isRule"] and s["rewrites"]], [])
+                for shape in ((2, 3, 32, 45), (3, 3, 17, 64), (4, 3, 41, 22)):
+                    self.same(self.folder / "fast.pt2", model, torch.randn(shape))
+
+    def test_a_branch_that_a_size_decides_is_written_as_it_was(self):
+        model = AskedSize().eval()
+        path, _ = self.saved("asked", model, (torch.randn(2, 3, 20, 9),), "export")
+        for out in ("copy.pt2", "copy.pt"):
+            self.done("convert", path, "-o", self.folder / out)
+            for height in (20, 19, 18, 5):
+                self.same(self.folder / out, model, torch.randn(2, 3, height, 9))
 
     def test_a_traced_model_becomes_a_program_for_all_sizes(self):
         model = Positions().eval()

@@ -7,7 +7,7 @@ program says what it left out, and the model's own checks stay.
 import warnings
 from typing import Dict, List, Optional
 
-from support import TestCase, main
+from support import OPERATORS, SOURCE, TestCase, main
 
 import torch
 import torch.nn.functional as F
@@ -138,6 +138,40 @@ class Spectrum(nn.Module):
         return z.conj(), z.conj().imag
 
 
+class Offsets(nn.Module):
+    """An optional dictionary, and a number beside the tensor."""
+
+    def forward(self, x: torch.Tensor, offsets: Optional[Dict[str, torch.Tensor]] = None):
+        y = torch.nn.functional.gelu(x) * 2
+        if offsets is not None:
+            y = y + offsets["b"]
+        return y, float(y.sum())
+
+
+class Sorts(nn.Module):
+    """A dictionary of lists that begins empty and grows."""
+
+    def forward(self, x: torch.Tensor) -> Dict[str, List[torch.Tensor]]:
+        rows: Dict[str, List[torch.Tensor]] = {}
+        for i in range(x.size(0)):
+            place = "even" if i % 2 == 0 else "odd"
+            if place not in rows:
+                rows[place] = []
+            rows[place].append(torch.nn.functional.gelu(x[i]) * 2)
+        return rows
+
+
+class Padded(nn.Module):
+    """Without gradients, PyTorch's layer leaves padding out by nested tensors."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 2, 32, batch_first=True), 2)
+
+    def forward(self, x, padding):
+        return self.encoder(x, src_key_padding_mask=padding)
+
+
 class Scripted(TestCase):
     def scripted(self, module):
         torch.manual_seed(0)
@@ -235,6 +269,52 @@ class Scripted(TestCase):
         self.done("run", self.path, "--inputs", self.inputs, "-o", out)
         for got, expected in zip(torch.load(out), torch.jit.load(self.path)(self.x)):
             torch.testing.assert_close(got, expected, rtol=0, atol=0)
+
+    def test_an_optional_dictionary_that_is_given_must_be_given(self):
+        torch.manual_seed(0)
+        path, given, out = self.folder / "m.pt", self.folder / "in.pt", self.folder / "fast.pt"
+        inputs = (torch.randn(4, 8), {"b": torch.randn(8)})
+        torch.jit.script(Offsets()).save(str(path))
+        torch.save(inputs, given)
+        # Kernels of one's own may end a sum a unit in the last place away: a number is judged as a tensor of one.
+        report = self.of_model("apply", path, "--rules", SOURCE / "resources/rules/generated.py", "--recipe", "Generated",
+                               "--inputs", given, "--no-timing", "-o", out)
+        self.assertTrue(report["verification"]["passed"], report["verification"])
+        torch.ops.load_library(str(OPERATORS))
+        fast = torch.jit.load(out)
+        torch.testing.assert_close(fast(*inputs), Offsets()(*inputs))
+        with self.assertRaisesRegex(RuntimeError, "offsets"):
+            fast(inputs[0])
+
+    def test_a_dictionary_of_lists_keeps_its_type(self):
+        self.scripted(Sorts())
+        out = self.folder / "out.pt"
+        self.done("apply", self.path, "--rules", SOURCE / "resources/rules/generated.py", "--recipe", "Generated", "--inputs", self.inputs,
+                  "--no-timing", "--allow-unchanged", "-o", out)
+        for x in (self.x, torch.randn(5, 3)):
+            torch.testing.assert_close(torch.jit.load(out)(x), Sorts()(x))
+
+    def test_padding_that_nested_tensors_leave_out(self):
+        torch.manual_seed(0)
+        path, given = self.folder / "m.pt", self.folder / "in.pt"
+        padding = torch.zeros(4, 7, dtype=torch.bool)
+        padding[0, 5:] = True
+        inputs = (torch.randn(4, 7, 16), padding)
+        warnings.simplefilter("ignore")
+        with torch.no_grad():
+            torch.jit.trace(Padded().eval(), inputs).save(path)
+        torch.save(inputs, given)
+        report = self.of_model("apply", path, "--rules", SOURCE / "resources/rules/generated.py", "--recipe", "Generated",
+                               "--inputs", given, "--no-timing", "-o", self.folder / "fast.pt")
+        self.assertTrue(report["verification"]["passed"], report["verification"])
+
+    def test_packed_weights_are_named(self):
+        warnings.simplefilter("ignore")
+        model = torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(16, 32), nn.GELU()).eval(), {nn.Linear}, dtype=torch.qint8)
+        path, given = self.folder / "m.pt", self.folder / "in.pt"
+        torch.jit.trace(model, torch.randn(4, 16)).save(path)
+        torch.save((torch.randn(4, 16),), given)
+        self.fails(3, "run", path, "--inputs", given, says=["packed weights", "before it was quantised"])
 
     def test_the_text_of_a_branch_is_read_again(self):
         self.scripted(Resized())

@@ -49,7 +49,7 @@ json ExportWriter::Body::whole() const {
           {"nodes", nodes},
           {"tensor_values", tensors},
           {"sym_int_values", ints},
-          {"sym_bool_values", json::object()},
+          {"sym_bool_values", bools},
           {"is_single_tensor_return", false},
           {"custom_obj_values", json::object()},
           {"sym_float_values", json::object()}};

@@ -52,7 +52,7 @@ class ExportWriter {
   /// One graph of the file: the model's, or a branch's.
   struct Body {
     json inputs = json::array(), outputs = json::array(), nodes = json::array();
-    json tensors = json::object(), ints = json::object();
+    json tensors = json::object(), ints = json::object(), bools = json::object();
     json whole() const;
   };
 
@@ -89,6 +89,8 @@ class ExportWriter {
   json metadata(const Node&);
   std::string expression(const Argument&) const;
   void sizeValue(const Node&);
+  /// Whether the node compares two sizes; then what it says of them is entered.
+  bool comparedSizes(const Node&);
   json listOutput(ValueId list);
 
   // writer_known.cpp

@@ -4,6 +4,7 @@
 
 #include "core/formats/pt2/writer.h"
 #include "core/formats/pt2_schema.h"
+#include "core/torch/operator_library.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"
@@ -49,6 +50,12 @@ std::string target(const Graph& g, const Node& n) {
       {"aten.neg.int", "_operator.neg"},
       {"prim.max.int", "torch.sym_max"},
       {"prim.min.int", "torch.sym_min"},
+      {"aten.eq.int", "_operator.eq"},
+      {"aten.ne.int", "_operator.ne"},
+      {"aten.lt.int", "_operator.lt"},
+      {"aten.le.int", "_operator.le"},
+      {"aten.gt.int", "_operator.gt"},
+      {"aten.ge.int", "_operator.ge"},
       {"aten.size.int", "torch.ops.aten.sym_size.int"}};
   if (const auto it = python.find(n.op->name); it != python.end()) return it->second;
   if (isForeign(*n.op)) {
@@ -59,6 +66,7 @@ std::string target(const Graph& g, const Node& n) {
           "of torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
     return "torch.ops." + n.op->name;
   }
+  if (n.op->name.starts_with("higher_order.")) throw Pt2Refusal(missingOperatorsText({n.op->name}));
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
     throw Pt2Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
   return "torch.ops." + withNumbers(g, n);
@@ -81,6 +89,18 @@ std::string ExportWriter::expression(const Argument& given) const {
   if (a.isValue())
     if (const auto it = expressions_.find(a.valueId().index); it != expressions_.end()) return "(" + it->second + ")";
   throw Pt2Refusal("it computes with a size that is not known before it runs");
+}
+
+bool ExportWriter::comparedSizes(const Node& n) {
+  static const std::unordered_map<std::string_view, const char*> relations{
+      {"aten.eq.int", "Equality"}, {"aten.ne.int", "Unequality"},        {"aten.lt.int", "StrictLessThan"},
+      {"aten.le.int", "LessThan"}, {"aten.gt.int", "StrictGreaterThan"}, {"aten.ge.int", "GreaterThan"}};
+  const auto relation = relations.find(n.op->name);
+  if (relation == relations.end()) return false;
+  const std::string left = sympy(expression(n.args[0])).first, right = sympy(expression(n.args[1])).first;
+  body_.bools[name(n.outputs[0])] = {
+      {"as_expr", {{"expr_str", fmt::format("{}({}, {})", relation->second, left, right)}, {"hint", nullptr}}}};
+  return true;
 }
 
 void ExportWriter::sizeValue(const Node& n) {
@@ -207,6 +227,8 @@ void ExportWriter::node(const Node& n) {
     } else if (t.kind == Type::Kind::Int || t.kind == Type::Kind::Number) {
       sizeValue(n);
       outputs.push_back({{"as_sym_int", {{"as_name", name(v)}}}});
+    } else if (t.kind == Type::Kind::Bool && comparedSizes(n)) {
+      outputs.push_back({{"as_sym_bool", {{"as_name", name(v)}}}});
     } else if (t.kind == Type::Kind::List && t.element().isTensor()) {
       outputs.push_back(listOutput(v));
     } else {

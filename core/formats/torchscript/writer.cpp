@@ -83,14 +83,30 @@ TorchScriptWriter::JitValue* TorchScriptWriter::withFieldNames(JitValue* result)
   return result;
 }
 
-// What callers may leave out of the model's arguments.
+/// Whether an argument of that type may be left out with this value. An optional dictionary that the example gave has
+/// the type of a dictionary, which None is not.
+static bool isDefaultOf(const c10::IValue& value, const c10::Type& type) {
+  if (!value.isNone()) return true;
+  switch (type.kind()) {
+    case c10::TypeKind::TensorType:
+    case c10::TypeKind::OptionalType:
+    case c10::TypeKind::NoneType:
+    case c10::TypeKind::AnyType:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// What callers may leave out of the model's arguments. Those before one that they must give have no default, either.
 void TorchScriptWriter::declareDefaults(jit::Function& forward) const {
   const c10::FunctionSchema& schema = forward.getSchema();
   std::vector<c10::Argument> arguments = schema.arguments();
-  for (size_t i = 0; i < g_.inputs().size(); ++i) {
+  for (size_t i = g_.inputs().size(); i-- > 0;) {
     c10::Argument& a = arguments[i + 1];
-    if (auto value = findDefaultValue(g_, g_.inputs()[i]))
-      a = c10::Argument(a.name(), a.type(), a.N(), std::move(*value));
+    auto value = findDefaultValue(g_, g_.inputs()[i]);
+    if (!value || !isDefaultOf(*value, *a.type())) break;
+    a = c10::Argument(a.name(), a.type(), a.N(), std::move(*value));
   }
   forward.setSchema(c10::FunctionSchema(schema.name(), schema.overload_name(), std::move(arguments), schema.returns()));
 }

@@ -76,6 +76,9 @@ std::string missingOperatorsText(const std::vector<std::string>& names) {
         "the model calls {}, which takes a function of Python's, and Graft follows none there: export the part of the "
         "model that does without it",
         *takesFunction);
+  if (std::find(names.begin(), names.end(), "prim.GetAttr") != names.end())
+    return "the model keeps packed weights or another object of C++, as quantised layers do, and Graft runs none of "
+           "these: give it the model as it was before it was quantised";
   std::set<std::string> there, gone;
   for (const std::string& name : names)
     if (const std::string library = libraryOf(name); !library.empty()) (exists(library) ? there : gone).insert(library);

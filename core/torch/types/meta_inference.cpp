@@ -11,7 +11,6 @@
 
 #include <algorithm>
 
-#include "core/ir/size_expression.h"
 #include "core/torch/semantics.h"
 #include "core/torch/types/meta_rules.h"
 #include "core/torch/types/zeros_run.h"
@@ -71,6 +70,21 @@ bool isNumber(const c10::IValue& v) {
 
 }  // namespace
 
+std::array<std::optional<int64_t>, MetaInference::runs> MetaInference::sizesOf(const SizeExpression& e,
+                                                                               const std::string& text) {
+  std::array<std::optional<int64_t>, runs> out;
+  SizeNames::Sizes sizes{};
+  bool isKnown = true;
+  for (size_t r = 0; r < runs; ++r) {
+    out[r] = e.evaluate([&](std::string_view symbol) { return names_.standIn(symbol, r); });
+    isKnown = isKnown && out[r];
+    sizes[r] = out[r].value_or(0);
+  }
+  // What is computed of it is told by it: three runs would not find (s0 - 1)//2 + 1 again.
+  if (isKnown && e.steps().size() > 1) names_.declare(sizes, text);
+  return out;
+}
+
 std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
   if (t.kind != Type::Kind::Tensor || !t.tensorInfo.dtype || !t.tensorInfo.shape) return std::nullopt;
   std::vector<int64_t> sizes;
@@ -80,7 +94,7 @@ std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
     if (d.isStatic())
       n = d.size;
     else if (const auto e = SizeExpression::parse(d.symbol))
-      n = e->evaluate([&](std::string_view symbol) { return names_.standIn(symbol, run); });
+      n = sizesOf(*e, d.symbol)[run];
     // What LibTorch could not count the bytes of.
     if (!n || *n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(*n, 1), &elements) ||
         elements > (int64_t{1} << 56))

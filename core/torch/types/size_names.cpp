@@ -112,6 +112,11 @@ Dim SizeNames::dim(const Sizes& sizes) {
   return found.empty() ? Dim() : Dim(enter(sizes, std::move(found)));
 }
 
+void SizeNames::declare(const Sizes& sizes, std::string expression) {
+  if (std::any_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n != sizes[0]; }))
+    enter(sizes, std::move(expression));
+}
+
 void SizeNames::declareFloor(const Sizes& sizes, const Sizes& of, int64_t add, int64_t divisor) {
   if (known_.contains(sizes)) return;
   if (std::all_of(of.begin(), of.end(), [&](int64_t n) { return n == of[0]; }) || !dim(of).isKnown()) return;

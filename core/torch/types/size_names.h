@@ -42,6 +42,8 @@ class SizeNames {
   bool hasSymbols() const { return !symbols_.empty(); }
   /// Unknown sizes get names of their own ("d0", "d1", …), equal ones the same, none of `taken`.
   void nameUnknown(std::set<std::string> taken);
+  /// `sizes` are that expression, as a type says it. Ignored where they are known already.
+  void declare(const Sizes& sizes, std::string expression);
   /// The number, expression or name; an unknown Dim where nothing fits.
   Dim dim(const Sizes&);
   /// `sizes` are (`of` + add)//divisor. Ignored where `of` has no expression.

@@ -353,9 +353,10 @@ Type typeOfValue(const c10::IValue& v) {
     TensorInfo info;
     if (!t.defined()) return Type::tensor();
     info.dtype = graftDType(t.scalar_type());
+    info.device = t.device().str();
+    if (t.is_nested()) return Type::tensor(std::move(info));  // its parts have sizes, it has none
     info.shape.emplace();
     for (int64_t n : t.sizes()) info.shape->push_back(Dim(n));
-    info.device = t.device().str();
     return Type::tensor(std::move(info));
   }
   if (v.isTuple()) {

@@ -146,3 +146,18 @@ TEST_CASE("a size has one spelling however it was written, and it means the same
     CHECK(value(spelled) == value(text));
   }
 }
+
+TEST_CASE("what a type says of a size is told again, and so is what follows from it") {
+  Symbols s;
+  const auto half = [](int64_t n) { return (n - 1) / 2 + 1; };
+  CHECK(s.of([&](int64_t, int64_t n) { return half(n) * 8; }).empty());
+  Symbols told;
+  Sizes sizes{};
+  for (size_t r = 0; r < SizeNames::runs; ++r) sizes[r] = half(told.length[r]);
+  told.names.declare(sizes, "(n - 1)//2 + 1");
+  CHECK(told.of([&](int64_t, int64_t n) { return half(n); }) == "(n - 1)//2 + 1");
+  CHECK(told.of([&](int64_t, int64_t n) { return half(n) * 8; }) == "8*((n - 1)//2 + 1)");
+  CHECK(told.of([&](int64_t, int64_t n) { return half(n) + 3; }) == "(n - 1)//2 + 1 + 3");
+  told.names.declare({5, 5, 5}, "wrong");  // a number is a number
+  CHECK(told.of([](int64_t, int64_t) { return 5; }) == "5");
+}

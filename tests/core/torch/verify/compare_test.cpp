@@ -102,6 +102,20 @@ TEST_CASE("with a reference, what counts is who is nearer to it") {
   CHECK_THAT(worse.why, ContainsSubstring("RMSE to the fp64 reference"));
 }
 
+TEST_CASE("a number beside tensors is judged as a tensor of float32 is") {
+  const auto number = [](double n) { return tensorSet({c10::IValue(n)}); };
+  const auto nan = number(std::numeric_limits<double>::quiet_NaN());
+  CHECK(difference(number(42.0436478), number(42.0436516)).passed);
+  CHECK_FALSE(difference(number(42.0436478), number(42.2)).passed);
+  CHECK(difference(nan, nan).passed);
+  CHECK_FALSE(difference(number(1), nan).passed);
+  // The original's own error is what counts where fp64 says more.
+  const TensorSet exact = number(1000.5);
+  CHECK(difference(number(1000), number(1001), &exact).passed);
+  CHECK_FALSE(difference(number(1000.4999), number(1001), &exact).passed);
+  CHECK_FALSE(difference(tensorSet({c10::IValue(int64_t{3})}), tensorSet({c10::IValue(int64_t{4})})).passed);
+}
+
 TEST_CASE("where the original happens to be exact, one rounding is allowed, and not two") {
   const auto filled = [](double value, at::ScalarType type) {
     return tensorSet({at::full({3}, value, at::TensorOptions(type))});
