@@ -112,8 +112,7 @@ Status info(const InfoFlags& o) {
     console.document(workbench::document(toJson(*found)));
   else
     print(*found, o.model, console);
-  noteMissing(o.model, found->missing, "Without it, the model can be matched, rewritten and written, but not run.",
-              console);
+  noteMissing(o.model, found->missing, "Here the model can be drawn, matched and rewritten, but not run.", console);
   return done();
 }
 

@@ -187,7 +187,8 @@ Status Rewriter::replace(const Rule& rule, Match& match) {
     if (!complaint.empty() && !rule.changesNumbers) return badInput(rule.name + ": " + complaint);
     outputs.emplace_back(old.valueId(), now.valueId());
     otherTypes = otherTypes || !complaint.empty();
-    if (complaint.empty() && contains(editor_.record().added, graph_.value(now.valueId()).producer))
+    if (complaint.empty() && !rule.changesNumbers &&
+        contains(editor_.record().added, graph_.value(now.valueId()).producer))
       editor_.setType(now.valueId(), withKnown(graph_.value(now.valueId()).type, graph_.value(old.valueId()).type));
   }
 

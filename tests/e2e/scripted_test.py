@@ -316,6 +316,11 @@ class Scripted(TestCase):
         torch.save((torch.randn(4, 16),), given)
         self.fails(3, "run", path, "--inputs", given, says=["packed weights", "before it was quantised"])
 
+    def test_sparse_inputs_are_named(self):
+        self.scripted(Resized())
+        torch.save((torch.eye(5).to_sparse(),), self.inputs)
+        self.fails(3, "run", self.path, "--inputs", self.inputs, says=["sparse", "to_dense()"])
+
     def test_the_text_of_a_branch_is_read_again(self):
         self.scripted(Resized())
         text = self.file("m.txt", self.done("text", self.path).stdout)

@@ -52,7 +52,8 @@ json ExportWriter::symbolic(const std::string& expression) {
 
 json ExportWriter::size(const Dim& d) {
   if (d.isStatic()) return {{"as_int", d.size}};
-  if (!d.isKnown()) throw Pt2Refusal("a size is not known: give the model's inputs (--inputs)");
+  if (!d.isKnown())
+    throw Pt2Refusal("a size is not known: give the model's inputs (--inputs), or write TorchScript (.pt)");
   return symbolic(d.symbol);
 }
 
@@ -65,7 +66,8 @@ static json device(const std::string& text) {
 json ExportWriter::meta(const Type& t, bool gradient) {
   const TensorInfo& info = t.tensorInfo;
   if (!t.isTensor() || !info.dtype || !info.shape)
-    throw Pt2Refusal("the type of its result is not known: give the model's inputs (--inputs)");
+    throw Pt2Refusal(
+        "the type of its result is not known: give the model's inputs (--inputs), or write TorchScript (.pt)");
   const auto dtype = pt2Code(*info.dtype);
   if (!dtype) throw Pt2Refusal(fmt::format("torch.export has no dtype {}", dtypeName(*info.dtype)));
   json sizes = json::array(), strides = json::array();

@@ -44,6 +44,11 @@ bool isPlainText(const std::string& text) {
 /// A library may have come after the graph was read.
 bool isHere(const std::string& name) { return c10::Dispatcher::singleton().findSchema(torchName(name)).has_value(); }
 
+/// What no library brings: objects of C++, and operators that take a function of Python's.
+bool cannotBeHere(const Operator& op) {
+  return !op.hasSchema && (op.name == "prim.GetAttr" || op.name.starts_with("higher_order."));
+}
+
 }  // namespace
 
 void noteLibraryOfFile(const UserLibrary& library) {
@@ -56,7 +61,7 @@ std::vector<MissingOperator> missingOperators(const Graph& g) {
   std::vector<MissingOperator> out;
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
-    if (!isForeign(*n.op) || isHere(n.op->name)) continue;
+    if (!cannotBeHere(*n.op) && (!isForeign(*n.op) || isHere(n.op->name))) continue;
     auto at = std::find_if(out.begin(), out.end(), [&](const MissingOperator& m) { return m.name == n.op->name; });
     if (at == out.end()) {
       const std::string library = libraryOf(n.op->name);

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <functional>
 
+#include "core/ir/size_expression.h"
 #include "core/torch/types/size_names.h"
 
 namespace graft {
@@ -56,6 +58,21 @@ int64_t multiple(const SizeNames::Sizes& sizes, const SizeNames::Sizes& of) {
   return k;
 }
 
+/// Whether two expressions are one size, tried at numbers of every remainder of small divisors.
+bool areEqual(const std::string& a, const std::string& b) {
+  if (a == b) return true;
+  const auto one = SizeExpression::parse(a), other = SizeExpression::parse(b);
+  if (!one || !other) return false;
+  for (int64_t n = 1000; n < 1064; ++n) {
+    const auto number = [n](std::string_view symbol) {
+      const auto which = static_cast<int64_t>(std::hash<std::string_view>()(symbol) % 97);
+      return std::optional(n * (2 * which + 1));
+    };
+    if (one->evaluate(number) != other->evaluate(number)) return false;
+  }
+  return true;
+}
+
 std::string scaled(int64_t k, const std::string& e) { return k == 1 ? e : fmt::format("{}*{}", k, factor(e)); }
 
 }  // namespace
@@ -103,7 +120,8 @@ const std::string& SizeNames::enter(const Sizes& sizes, std::string text) {
 
 Dim SizeNames::dim(const Sizes& sizes) {
   if (std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; })) return Dim(sizes[0]);
-  if (const auto it = known_.find(sizes); it != known_.end()) return Dim(it->second.text);
+  if (const auto it = known_.find(sizes); it != known_.end())
+    return it->second.text.empty() ? Dim() : Dim(it->second.text);
   std::string found = search(sizes);
   if (found.empty() && nameUnknown_) {
     do found = fmt::format("d{}", next_++);
@@ -112,21 +130,29 @@ Dim SizeNames::dim(const Sizes& sizes) {
   return found.empty() ? Dim() : Dim(enter(sizes, std::move(found)));
 }
 
+void SizeNames::tell(const Sizes& sizes, Named named) {
+  const auto [it, isNew] = known_.try_emplace(sizes, std::move(named));
+  if (isNew) {
+    order_.push_back(&*it);
+  } else if (!it->second.text.empty() && !areEqual(it->second.text, named.text)) {
+    it->second.text.clear();
+    std::erase(order_, &*it);
+  }
+}
+
 void SizeNames::declare(const Sizes& sizes, std::string expression) {
   if (std::any_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n != sizes[0]; }))
-    enter(sizes, std::move(expression));
+    tell(sizes, {expression, expression, 0, 1});
 }
 
 void SizeNames::declareFloor(const Sizes& sizes, const Sizes& of, int64_t add, int64_t divisor) {
-  if (known_.contains(sizes)) return;
   if (std::all_of(of.begin(), of.end(), [&](int64_t n) { return n == of[0]; }) || !dim(of).isKnown()) return;
   // ((b + a)//m + n)//d is (b + a + n*m)//(m*d).
   const Named& from = known_.at(of);
   Named made{"", from.base, from.add + add * from.divisor, from.divisor * divisor};
   const std::string sum = plus(made.base, made.add);
   made.text = made.divisor == 1 ? sum : fmt::format("{}//{}", inParentheses(sum), made.divisor);
-  const auto [it, isNew] = known_.try_emplace(sizes, std::move(made));
-  if (isNew) order_.push_back(&*it);
+  tell(sizes, std::move(made));
 }
 
 std::string SizeNames::search(const Sizes& sizes) const {

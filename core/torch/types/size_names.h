@@ -42,7 +42,8 @@ class SizeNames {
   bool hasSymbols() const { return !symbols_.empty(); }
   /// Unknown sizes get names of their own ("d0", "d1", …), equal ones the same, none of `taken`.
   void nameUnknown(std::set<std::string> taken);
-  /// `sizes` are that expression, as a type says it. Ignored where they are known already.
+  /// `sizes` are that expression, as a type says it. Where they are known as one that differs at other numbers, as
+  /// (s0 + 1)//4 and (s0 + 3)//4 may, both are forgotten.
   void declare(const Sizes& sizes, std::string expression);
   /// The number, expression or name; an unknown Dim where nothing fits.
   Dim dim(const Sizes&);
@@ -51,7 +52,7 @@ class SizeNames {
 
  private:
   struct Named {
-    std::string text;
+    std::string text;  // empty where several expressions have these sizes
     // text is (base + add)//divisor
     std::string base;
     int64_t add = 0, divisor = 1;
@@ -60,6 +61,7 @@ class SizeNames {
   /// What the symbol is in each run, where it is the `at`th; nothing where there are more symbols than numbers.
   std::optional<Sizes> numbersFor(std::string_view symbol, size_t at) const;
   const std::string& enter(const Sizes&, std::string text);
+  void tell(const Sizes&, Named);
   std::string search(const Sizes&) const;
   std::string product(const Sizes&) const;
   std::string sum(const Sizes&) const;

@@ -89,6 +89,10 @@ Result<c10::IValue> loadValue(const std::string& path) {
     if (Status s = checkContents(v); !s) return badInput(fmt::format("{}: {}", path, s.error().message));
     return v;
   } catch (const std::exception& e) {
+    // How Python's torch.save spells sparse tensors, which no reader of LibTorch's knows.
+    if (std::string_view(e.what()).find("torch.serialization._get_layout") != std::string_view::npos)
+      return badInput(
+          fmt::format("{} holds a sparse tensor, which Graft takes as no input. Save its to_dense()", path));
     return badInput(fmt::format("{} cannot be read as tensors: {}. Save a tensor, or a list, tuple or dict of them",
                                 path, shortMessage(e)));
   }

@@ -79,6 +79,22 @@ Result<c10::IValue> numberOf(const c10::IValue& v, const c10::Type& wanted) {
   return c10::IValue(v.toTensor().item());
 }
 
+// A file of inputs says nothing of what its dictionaries may hold.
+Result<c10::IValue> fitDict(c10::IValue value, const c10::DictType& wanted) {
+  if (!value.isGenericDict()) return misfit(value, wanted);
+  const auto dict = value.toGenericDict();
+  const c10::TypePtr &key = wanted.getKeyType(), &element = wanted.getValueType();
+  if (*dict.keyType() == *key && *dict.valueType() == *element) return value;
+  c10::impl::GenericDict out(key, element);
+  for (const auto& entry : dict) {
+    auto k = fit(entry.key(), *key);
+    auto v = fit(entry.value(), *element);
+    if (!k || !v) return k ? v.error() : k.error();
+    out.insert(std::move(*k), std::move(*v));
+  }
+  return c10::IValue(std::move(out));
+}
+
 Result<c10::IValue> fitList(c10::IValue value, const c10::ListType& wanted) {
   const c10::TypePtr& element = wanted.getElementType();
   if (value.isList()) {
@@ -460,6 +476,8 @@ Result<c10::IValue> fit(c10::IValue value, const c10::Type& wanted) {
     }
     case c10::TypeKind::ListType:
       return fitList(std::move(value), static_cast<const c10::ListType&>(wanted));
+    case c10::TypeKind::DictType:
+      return fitDict(std::move(value), static_cast<const c10::DictType&>(wanted));
     case c10::TypeKind::StringType:
       return value.isString() ? Result<c10::IValue>(std::move(value)) : misfit(value, wanted);
     case c10::TypeKind::DeviceObjType:

@@ -267,11 +267,14 @@ Difference compareLeaf(const std::string& name, const c10::IValue& e, const c10:
   d.elements = 1;
   d.passed = d.measured = describe(e) == describe(a);
   if (d.passed) return d;
-  // Nearly always a number that was read out of a tensor of float32.
+  // A number that was read out of a tensor, nearly always one of float32. One of float64 is no number of float32, and
+  // is what fp64 computes.
   if (e.isDouble() && a.isDouble()) {
     const auto asTensor = [](const c10::IValue& v) { return at::scalar_tensor(v.toDouble(), at::kDouble); };
+    const double n = e.toDouble();
+    const bool isWide = static_cast<double>(static_cast<float>(n)) != n && (!r || !r->isDouble() || r->toDouble() == n);
     std::string why = compareNumbers(asTensor(e), asTensor(a), r && r->isDouble() ? asTensor(*r) : at::Tensor(),
-                                     toleranceFor(at::kFloat), judge, d);
+                                     toleranceFor(isWide ? at::kDouble : at::kFloat), judge, d);
     if (!d.passed) d.why = std::move(why);
     return d;
   }

@@ -233,8 +233,9 @@ TEST_CASE("what torch.export cannot hold is refused with the reason") {
   };
   refused(parsed("input %x : f32[2]\n input %flag : bool\n return %x"), "input flag is bool");
   refused(parsed("input %x : f32[2]\n input %more : float\n return %x"), "input more is float");
-  refused(parsed("input %x : f32[2]\n input %n : int\n %c = aten.gt.int(%n, 1) : bool\n %y = prim.If(%c) : f32[2] {\n "
-                 "return %x\n } {\n"
+  refused(parsed("input %x : f32[2]\n input %n : int\n %c = aten.gt.int(%n, 1) : bool\n %d = aten.__not__.default(%c) "
+                 ": bool\n "
+                 "%y = prim.If(%d) : f32[2] {\n return %x\n } {\n"
                  " %z = aten.neg.default(%x) : f32[2]\n return %z\n }\n return %y"),
           "its result is bool");
   refused(parsed("input %x : f32[2]\n input %c : b8[]\n %y = prim.If(%c) : f32[2] {\n %w = aten.neg_.default(%x) : "

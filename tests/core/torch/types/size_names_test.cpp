@@ -158,6 +158,12 @@ TEST_CASE("what a type says of a size is told again, and so is what follows from
   CHECK(told.of([&](int64_t, int64_t n) { return half(n); }) == "(n - 1)//2 + 1");
   CHECK(told.of([&](int64_t, int64_t n) { return half(n) * 8; }) == "8*((n - 1)//2 + 1)");
   CHECK(told.of([&](int64_t, int64_t n) { return half(n) + 3; }) == "(n - 1)//2 + 1 + 3");
-  told.names.declare({5, 5, 5}, "wrong");  // a number is a number
+  // The same expression in other words is no other one; two that agree at these numbers alone tell nothing.
+  told.names.declare(sizes, "(n + 1)//2");
+  CHECK(told.of([&](int64_t, int64_t n) { return half(n); }) == "(n - 1)//2 + 1");
+  told.names.declare(sizes, "(n + 2)//2");
+  CHECK(told.of([&](int64_t, int64_t n) { return half(n); }).empty());
+  CHECK(told.of([&](int64_t, int64_t n) { return half(n) * 8; }) == "8*((n - 1)//2 + 1)");  // told before
+  told.names.declare({5, 5, 5}, "wrong");                                                   // a number is a number
   CHECK(told.of([](int64_t, int64_t) { return 5; }) == "5");
 }

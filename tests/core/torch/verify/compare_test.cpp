@@ -105,8 +105,10 @@ TEST_CASE("with a reference, what counts is who is nearer to it") {
 TEST_CASE("a number beside tensors is judged as a tensor of float32 is") {
   const auto number = [](double n) { return tensorSet({c10::IValue(n)}); };
   const auto nan = number(std::numeric_limits<double>::quiet_NaN());
-  CHECK(difference(number(42.0436478), number(42.0436516)).passed);
-  CHECK_FALSE(difference(number(42.0436478), number(42.2)).passed);
+  CHECK(difference(number(42.0436478F), number(42.0436516F)).passed);
+  CHECK_FALSE(difference(number(42.0436478F), number(42.2F)).passed);
+  // float32 holds no such number: it was one of float64.
+  CHECK_FALSE(difference(number(0.1), number(0.100001)).passed);
   CHECK(difference(nan, nan).passed);
   CHECK_FALSE(difference(number(1), nan).passed);
   // The original's own error is what counts where fp64 says more.
