@@ -146,6 +146,7 @@ void SizeNames::declare(const Sizes& sizes, std::string expression) {
 }
 
 void SizeNames::declareFloor(const Sizes& sizes, const Sizes& of, int64_t add, int64_t divisor) {
+  if (known_.contains(sizes)) return;
   if (std::all_of(of.begin(), of.end(), [&](int64_t n) { return n == of[0]; }) || !dim(of).isKnown()) return;
   // ((b + a)//m + n)//d is (b + a + n*m)//(m*d).
   const Named& from = known_.at(of);
