@@ -50,6 +50,9 @@ struct MissingOperator {
   bool libraryExists = false;      ///< there is a file of that name
 };
 std::vector<MissingOperator> missingOperators(const Graph&);
+/// Whether no library brings it: an object of C++ that the model keeps, or an operator that takes a function of
+/// Python's.
+bool isOfNoLibrary(const Operator&);
 /// What to do about operators that this machine does not have: which file to give by --library, where a model's file
 /// says it. A library that a model's file names is never loaded without the user's word: it could be anything.
 std::string missingOperatorsText(const std::vector<std::string>& names);

@@ -118,8 +118,8 @@ void ExportWriter::conditional(const Node& n) {
     }
     return;
   }
-  const bool ofSizes = predicate.isValue() && body_.bools.contains(name(predicate.valueId()));
-  if (!ofSizes && (!predicate.isValue() || !g_.value(predicate.valueId()).type.isTensor()))
+  const auto decides = [&](ValueId v) { return g_.value(v).type.isTensor() || body_.bools.contains(name(v)); };
+  if (!predicate.isValue() || !decides(predicate.valueId()))
     throw Pt2Refusal("its condition is no tensor, which torch.cond needs; write TorchScript (.pt) instead");
   const std::vector<ValueId> operands = captured(n);
   json inputs = json::array({argument(predicate, nullptr)});

@@ -66,7 +66,7 @@ std::string target(const Graph& g, const Node& n) {
           "of torch.export hold; load the library that defines it, or write TorchScript (.pt) instead");
     return "torch.ops." + n.op->name;
   }
-  if (n.op->name.starts_with("higher_order.")) throw Pt2Refusal(missingOperatorsText({n.op->name}));
+  if (isOfNoLibrary(*n.op)) throw Pt2Refusal(missingOperatorsText({n.op->name}));
   if (!n.op->hasSchema || n.op->name.starts_with("prim."))
     throw Pt2Refusal("torch.export has no such operator; write TorchScript (.pt) instead");
   return "torch.ops." + withNumbers(g, n);

@@ -86,16 +86,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::withFieldNames(JitValue* result)
 /// Whether an argument of that type may be left out with this value. An optional dictionary that the example gave has
 /// the type of a dictionary, which None is not.
 static bool isDefaultOf(const c10::IValue& value, const c10::Type& type) {
-  if (!value.isNone()) return true;
-  switch (type.kind()) {
-    case c10::TypeKind::TensorType:
-    case c10::TypeKind::OptionalType:
-    case c10::TypeKind::NoneType:
-    case c10::TypeKind::AnyType:
-      return true;
-    default:
-      return false;
-  }
+  return !value.isNone() || type.kind() == c10::TypeKind::TensorType || c10::NoneType::get()->isSubtypeOf(type);
 }
 
 // What callers may leave out of the model's arguments. Those before one that they must give have no default, either.

@@ -362,8 +362,7 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
   if (isForeign(*n.op) && n.op->name.ends_with(".default")) return writeUnknown(n);
   const c10::OperatorName name = torchName(n.op->name);
   auto op = findScriptOperator(name);
-  if (!op && (n.op->name.starts_with("higher_order.") || n.op->name == "prim.GetAttr"))
-    throw Refusal(missingOperatorsText({n.op->name}));
+  if (!op && isOfNoLibrary(*n.op)) throw Refusal(missingOperatorsText({n.op->name}));
   if (!op)
     throw Refusal(fmt::format("TorchScript has no operator {}{}", n.op->name,
                               name.name.starts_with("aten::") ? "" : "; load the library that defines it"));

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <set>
+#include <string_view>
 
 #include "core/torch/operator_library.h"
 #include "core/torch/values/operators.h"
@@ -44,10 +45,8 @@ bool isPlainText(const std::string& text) {
 /// A library may have come after the graph was read.
 bool isHere(const std::string& name) { return c10::Dispatcher::singleton().findSchema(torchName(name)).has_value(); }
 
-/// What no library brings: objects of C++, and operators that take a function of Python's.
-bool cannotBeHere(const Operator& op) {
-  return !op.hasSchema && (op.name == "prim.GetAttr" || op.name.starts_with("higher_order."));
-}
+constexpr std::string_view object = "prim.GetAttr";
+bool takesFunction(std::string_view name) { return name.starts_with("higher_order."); }
 
 }  // namespace
 
@@ -57,11 +56,13 @@ void noteLibraryOfFile(const UserLibrary& library) {
   for (const std::string& name : library.operators) said().libraryOf[name] = library.path;
 }
 
+bool isOfNoLibrary(const Operator& op) { return !op.hasSchema && (op.name == object || takesFunction(op.name)); }
+
 std::vector<MissingOperator> missingOperators(const Graph& g) {
   std::vector<MissingOperator> out;
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
-    if (!cannotBeHere(*n.op) && (!isForeign(*n.op) || isHere(n.op->name))) continue;
+    if (!isOfNoLibrary(*n.op) && (!isForeign(*n.op) || isHere(n.op->name))) continue;
     auto at = std::find_if(out.begin(), out.end(), [&](const MissingOperator& m) { return m.name == n.op->name; });
     if (at == out.end()) {
       const std::string library = libraryOf(n.op->name);
@@ -74,14 +75,12 @@ std::vector<MissingOperator> missingOperators(const Graph& g) {
 }
 
 std::string missingOperatorsText(const std::vector<std::string>& names) {
-  const auto takesFunction =
-      std::find_if(names.begin(), names.end(), [](const std::string& n) { return n.starts_with("higher_order."); });
-  if (takesFunction != names.end())
+  if (const auto called = std::ranges::find_if(names, takesFunction); called != names.end())
     return fmt::format(
         "the model calls {}, which takes a function of Python's, and Graft follows none there: export the part of the "
         "model that does without it",
-        *takesFunction);
-  if (std::find(names.begin(), names.end(), "prim.GetAttr") != names.end())
+        *called);
+  if (std::ranges::find(names, object) != names.end())
     return "the model keeps packed weights or another object of C++, as quantised layers do, and Graft runs none of "
            "these: give it the model as it was before it was quantised";
   std::set<std::string> there, gone;

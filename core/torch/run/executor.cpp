@@ -627,9 +627,8 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
     if (const auto at = seen.find(v); at != seen.end())
       at->second = asDeclared(std::move(at->second), graph.value(v).type);
   for (auto& [id, type] : seen)
-    // A None where the graph says optional tells less than the graph; so does a dictionary that began empty.
-    if (type.kind != Type::Kind::None &&
-        !(type.kind == Type::Kind::Dict && graph.value(id).type.kind == Type::Kind::Dict))
+    // A None where the graph says optional tells less than the graph.
+    if (type.kind != Type::Kind::None)
       graph.setType(id, keepSymbols ? keepingSymbols(std::move(type), graph.value(id).type) : std::move(type));
   return done();
 }

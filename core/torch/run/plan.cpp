@@ -260,10 +260,11 @@ class Planner {
     return out;
   }
 
-  /// Of a list whose elements have a known type; null of anything else.
+  /// Of a list or dictionary whose elements have a known type; null of anything else.
   c10::TypePtr containerType(ValueId v) const {
     const Type& type = g_.value(v).type;
-    const bool isKnown = type.kind == Type::Kind::List && type.element().kind != Type::Kind::Any;
+    const bool isKnown = (type.kind == Type::Kind::List || type.kind == Type::Kind::Dict) &&
+                         std::ranges::none_of(type.elements, [](const Type& e) { return e.kind == Type::Kind::Any; });
     return isKnown ? torchType(type) : nullptr;
   }
 
@@ -533,7 +534,7 @@ class Planner {
     if (isBuiltIn(name)) {
       if (Status s = planBuiltIn(n, name, i, args); !s) return s;
       wanted.resize(args.size());
-      // A list that is filled later holds nothing that would say of what it is a list.
+      // A list or dictionary that is filled later holds nothing that would say what it is for.
       if (i.kind == Instruction::Kind::Collect && !wanted.empty() && n.outputs.size() == 1)
         wanted[0] = containerType(n.outputs[0]);
     } else if (Status s = planCall(n, i, detail, args, wanted); !s) {

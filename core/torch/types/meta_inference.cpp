@@ -70,19 +70,18 @@ bool isNumber(const c10::IValue& v) {
 
 }  // namespace
 
-std::array<std::optional<int64_t>, MetaInference::runs> MetaInference::sizesOf(const SizeExpression& e,
-                                                                               const std::string& text) {
-  std::array<std::optional<int64_t>, runs> out;
+std::optional<int64_t> MetaInference::sizeIn(const SizeExpression& e, size_t run) {
+  return e.evaluate([&](std::string_view symbol) { return names_.standIn(symbol, run); });
+}
+
+void MetaInference::declareSize(const SizeExpression& e, const std::string& text) {
   SizeNames::Sizes sizes{};
-  bool isKnown = true;
   for (size_t r = 0; r < runs; ++r) {
-    out[r] = e.evaluate([&](std::string_view symbol) { return names_.standIn(symbol, r); });
-    isKnown = isKnown && out[r];
-    sizes[r] = out[r].value_or(0);
+    const auto n = sizeIn(e, r);
+    if (!n) return;
+    sizes[r] = *n;
   }
-  // What is computed of it is told by it: three runs would not find (s0 - 1)//2 + 1 again.
-  if (isKnown && e.steps().size() > 1) names_.declare(sizes, text);
-  return out;
+  names_.declare(sizes, text);
 }
 
 std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
@@ -91,10 +90,12 @@ std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
   int64_t elements = 1;
   for (const Dim& d : *t.tensorInfo.shape) {
     std::optional<int64_t> n;
-    if (d.isStatic())
+    if (d.isStatic()) {
       n = d.size;
-    else if (const auto e = SizeExpression::parse(d.symbol))
-      n = sizesOf(*e, d.symbol)[run];
+    } else if (const auto e = SizeExpression::parse(d.symbol)) {
+      n = sizeIn(*e, run);
+      if (run == 0 && e->steps().size() > 1) declareSize(*e, d.symbol);
+    }
     // What LibTorch could not count the bytes of.
     if (!n || *n < 0 || __builtin_mul_overflow(elements, std::max<int64_t>(*n, 1), &elements) ||
         elements > (int64_t{1} << 56))

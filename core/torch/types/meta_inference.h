@@ -56,8 +56,10 @@ class MetaInference {
   bool gatherArguments(const Node&);
   const c10::IValue* lookup(ValueId, size_t run, int depth);
   Outcome runOnce(const Node&, size_t run, int depth, std::vector<c10::IValue>& results, std::string& why);
-  /// What the size that `text` spells is in each run; nothing where a symbol has no number.
-  std::array<std::optional<int64_t>, runs> sizesOf(const SizeExpression&, const std::string& text);
+  /// Nothing where a symbol has no number.
+  std::optional<int64_t> sizeIn(const SizeExpression&, size_t run);
+  /// What is computed of the size is told by `text`, its expression: runs would not find (s0 - 1)//2 + 1 again.
+  void declareSize(const SizeExpression&, const std::string& text);
   std::optional<c10::IValue> make(const Type&, size_t run);
   /// The results of all runs from those of the first, where no symbol can have had a part in them.
   bool isSameInAllRuns(const Node&, const std::vector<c10::IValue>& results) const;

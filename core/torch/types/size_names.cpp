@@ -102,7 +102,7 @@ std::optional<int64_t> SizeNames::standIn(std::string_view symbol, size_t run) {
     const auto numbers = numbersFor(symbol, symbols_.size());
     if (!numbers) return std::nullopt;
     it = symbols_.insert(symbols_.end(), {std::string(symbol), *numbers});
-    enter(*numbers, std::string(symbol));
+    enter(*numbers, Named::plain(std::string(symbol)));
   }
   return it->second[run];
 }
@@ -112,10 +112,10 @@ void SizeNames::nameUnknown(std::set<std::string> taken) {
   taken_ = std::move(taken);
 }
 
-const std::string& SizeNames::enter(const Sizes& sizes, std::string text) {
-  const auto [it, isNew] = known_.try_emplace(sizes, Named{text, text, 0, 1});
+SizeNames::Named& SizeNames::enter(const Sizes& sizes, Named named) {
+  const auto [it, isNew] = known_.try_emplace(sizes, std::move(named));
   if (isNew) order_.push_back(&*it);
-  return it->second.text;
+  return it->second;
 }
 
 Dim SizeNames::dim(const Sizes& sizes) {
@@ -127,22 +127,15 @@ Dim SizeNames::dim(const Sizes& sizes) {
     do found = fmt::format("d{}", next_++);
     while (taken_.contains(found));
   }
-  return found.empty() ? Dim() : Dim(enter(sizes, std::move(found)));
+  return found.empty() ? Dim() : Dim(enter(sizes, Named::plain(std::move(found))).text);
 }
 
-void SizeNames::tell(const Sizes& sizes, Named named) {
-  const auto [it, isNew] = known_.try_emplace(sizes, std::move(named));
-  if (isNew) {
-    order_.push_back(&*it);
-  } else if (!it->second.text.empty() && !areEqual(it->second.text, named.text)) {
-    it->second.text.clear();
-    std::erase(order_, &*it);
-  }
-}
-
-void SizeNames::declare(const Sizes& sizes, std::string expression) {
-  if (std::any_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n != sizes[0]; }))
-    tell(sizes, {expression, expression, 0, 1});
+void SizeNames::declare(const Sizes& sizes, const std::string& expression) {
+  if (std::all_of(sizes.begin(), sizes.end(), [&](int64_t n) { return n == sizes[0]; })) return;
+  Named& known = enter(sizes, Named::plain(expression));
+  if (known.text.empty() || areEqual(known.text, expression)) return;
+  known.text.clear();
+  std::erase_if(order_, [&](const auto* e) { return &e->second == &known; });
 }
 
 void SizeNames::declareFloor(const Sizes& sizes, const Sizes& of, int64_t add, int64_t divisor) {
@@ -153,7 +146,7 @@ void SizeNames::declareFloor(const Sizes& sizes, const Sizes& of, int64_t add, i
   Named made{"", from.base, from.add + add * from.divisor, from.divisor * divisor};
   const std::string sum = plus(made.base, made.add);
   made.text = made.divisor == 1 ? sum : fmt::format("{}//{}", inParentheses(sum), made.divisor);
-  tell(sizes, std::move(made));
+  enter(sizes, std::move(made));
 }
 
 std::string SizeNames::search(const Sizes& sizes) const {

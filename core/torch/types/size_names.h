@@ -44,7 +44,7 @@ class SizeNames {
   void nameUnknown(std::set<std::string> taken);
   /// `sizes` are that expression, as a type says it. Where they are known as one that differs at other numbers, as
   /// (s0 + 1)//4 and (s0 + 3)//4 may, both are forgotten.
-  void declare(const Sizes& sizes, std::string expression);
+  void declare(const Sizes& sizes, const std::string& expression);
   /// The number, expression or name; an unknown Dim where nothing fits.
   Dim dim(const Sizes&);
   /// `sizes` are (`of` + add)//divisor. Ignored where `of` has no expression.
@@ -56,12 +56,13 @@ class SizeNames {
     // text is (base + add)//divisor
     std::string base;
     int64_t add = 0, divisor = 1;
+    static Named plain(std::string text) { return {text, text, 0, 1}; }
   };
 
   /// What the symbol is in each run, where it is the `at`th; nothing where there are more symbols than numbers.
   std::optional<Sizes> numbersFor(std::string_view symbol, size_t at) const;
-  const std::string& enter(const Sizes&, std::string text);
-  void tell(const Sizes&, Named);
+  /// What the sizes are known as: `named`, where they were not known.
+  Named& enter(const Sizes&, Named named);
   std::string search(const Sizes&) const;
   std::string product(const Sizes&) const;
   std::string sum(const Sizes&) const;

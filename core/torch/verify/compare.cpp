@@ -271,10 +271,11 @@ Difference compareLeaf(const std::string& name, const c10::IValue& e, const c10:
   // is what fp64 computes.
   if (e.isDouble() && a.isDouble()) {
     const auto asTensor = [](const c10::IValue& v) { return at::scalar_tensor(v.toDouble(), at::kDouble); };
+    const c10::IValue* exact = r && r->isDouble() ? r : nullptr;
     const double n = e.toDouble();
-    const bool isWide = static_cast<double>(static_cast<float>(n)) != n && (!r || !r->isDouble() || r->toDouble() == n);
-    std::string why = compareNumbers(asTensor(e), asTensor(a), r && r->isDouble() ? asTensor(*r) : at::Tensor(),
-                                     toleranceFor(isWide ? at::kDouble : at::kFloat), judge, d);
+    const bool isOfFloat64 = static_cast<double>(static_cast<float>(n)) != n && (!exact || exact->toDouble() == n);
+    std::string why = compareNumbers(asTensor(e), asTensor(a), exact ? asTensor(*exact) : at::Tensor(),
+                                     toleranceFor(isOfFloat64 ? at::kDouble : at::kFloat), judge, d);
     if (!d.passed) d.why = std::move(why);
     return d;
   }
