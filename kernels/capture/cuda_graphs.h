@@ -75,8 +75,11 @@ struct GraftCudaGraphs {
   void (*setTuningSeconds)(double seconds);
   /// How many products run with a guessed algorithm because that time was over.
   size_t (*guessedProblems)();
+  /// Which products the calling thread may tune: all (null), or those of a setting that this function returned. Returns
+  /// the previous setting. Of a run, `capture` lets a few be tuned at a time.
+  const void* (*setTunedProblems)(const void* setting);
 };
-constexpr int graftCudaGraphsVersion = 8;
+constexpr int graftCudaGraphsVersion = 9;
 
 /// Exported by libgraft_ops.so. Null where there is no CUDA to run on; graft_ops_cuda_status() returns the reason.
 __attribute__((visibility("default"))) const GraftCudaGraphs* graft_ops_cuda_graphs();

@@ -98,7 +98,7 @@ LAYERS = [
     Layer("kernels", ("core/base", "kernels/capture", "kernels/generated/group.h"), libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("kernels/capture", (), libtorch=EVERYWHERE, json=NOWHERE),
     Layer("kernels/generated", ("core/base", "core/ir", "core/text", "core/compile/*", "core/torch/values", "core/torch/types/size_names.h", "kernels/jit/jit.h", "kernels/generated/cuda"), libtorch=EVERYWHERE),
-    Layer("kernels/generated/cuda", ("core/base", "core/ir", "core/text", "core/compile/*", "core/torch/values", "core/torch/types/size_names.h", "kernels/generated", "kernels/cuda/tuning/tuning_budget.h"), libtorch=EVERYWHERE),
+    Layer("kernels/generated/cuda", ("core/base", "core/ir", "core/text", "core/compile/*", "core/torch/values", "core/torch/types/size_names.h", "kernels/generated", "kernels/capture/cuda_graphs.h", "kernels/cuda/tuning/tuning_budget.h"), libtorch=EVERYWHERE),
     Layer("kernels/jit", (), json=NOWHERE),
     Layer("views/layout", TEXT_CORE),
     Layer("views/drawing", TEXT_CORE + ("views/layout",)),

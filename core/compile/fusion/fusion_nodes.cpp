@@ -31,7 +31,6 @@ bool holdsSymbol(const Argument& a) {
 
 /// Why a group may not hold the node, whatever lowering says; empty where it may.
 std::string obstacle(const Graph& g, const Node& n, const FusionOptions& options) {
-  if (n.parent != g.root()) return "it is in a branch or a loop";
   if (!n.op->pure() || !n.blocks.empty()) return "it writes, draws random numbers or has effects";
   if (isNamed(g, n, options.apart)) return "it is to stay apart";
   if (!options.only.empty() && !isNamed(g, n, options.only)) return "only others are to be fused";
@@ -98,7 +97,7 @@ bool readsOutOfOrder(const Graph& g, const std::vector<FusionNode>& nodes, const
 /// Whether a caller's image is laid out with channels last. Callers seldom give images that lie so.
 bool laysGivenImage(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
   const bool lays = laysChannelsLast(n) && n.args.front().isValue() && mayBeImage(g.value(n.outputs.front()).type);
-  return lays && !readsOutOfOrder(g, nodes, n) && g.isInput(baseOf(g, nodes, n.args.front().valueId()));
+  return lays && !readsOutOfOrder(g, nodes, n) && g.isInput(baseOf(g, nodes, n.args.front().valueId(), n.parent));
 }
 
 /// Whether it permutes (batch, places …, channels), which lies with channels last where its operand lies in rows.
@@ -249,10 +248,7 @@ class Reader {
       const Node& n = g_.node(id);
       FusionNode& f = nodes_[id.index];
       f.epoch = epoch;
-      if (n.parent != g_.root()) {
-        readsWithin(n);
-        continue;
-      }
+      readsWithin(n);
       if (n.op->writes() || n.op->sideEffects || !n.op->hasSchema) ++epoch;
       f.why = obstacle(g_, n, options_);
       if (f.why.empty()) classify(n, f);
@@ -265,7 +261,8 @@ class Reader {
   void classify(const Node& n, FusionNode& f) {
     if (isItem(n)) {
       const NodeId list = n.args.front().isValue() ? g_.value(n.args.front().valueId()).producer : NodeId();
-      if (list && nodes_[list.index].role == Role::View && n.args.at(1).as<int64_t>())
+      const bool isHere = list && g_.node(list).parent == n.parent;
+      if (isHere && nodes_[list.index].role == Role::View && n.args.at(1).as<int64_t>())
         f.role = Role::View;
       else
         f.why = "it takes an item of what no kernel makes";
@@ -322,7 +319,7 @@ class Reader {
                                         : isWorthAKernelOnCpu(n, traits, f.elements, copiesOutOfOrder);
     if (!f.hasRows) return;
     if (traits.picksFromFirst) {
-      f.picksFrom = baseOf(g_, nodes_, n.args.at(0).valueId());
+      f.picksFrom = baseOf(g_, nodes_, n.args.at(0).valueId(), n.parent);
       f.picks = elementsOf(g_.value(n.args.at(1).valueId()).type);
     }
     f.mayBeAlone = f.mayBeAlone || (traits.takesRowsApart && results == f.elements);
@@ -352,28 +349,36 @@ class Reader {
     for (size_t d = 0; d < shape.size(); ++d) f.rowKey.push_back(isReduced[d] ? -1 : shape[d].size);
   }
 
-  /// What a branch or a loop reads is read by the node that owns it.
+  /// Whether a branch or a loop of that node makes the value.
+  bool isMadeWithin(ValueId v, NodeId owner) const {
+    const Value& value = g_.value(v);
+    BlockId block = value.producer ? g_.node(value.producer).parent : value.block;
+    while (block && g_.block(block).owner != owner)
+      block = g_.block(block).owner ? g_.node(g_.block(block).owner).parent : BlockId();
+    return bool(block);
+  }
+
+  /// What a branch or a loop reads of outside is read by the node that owns it, and by those that own that.
   void readsWithin(const Node& n) {
-    BlockId block = n.parent;
-    NodeId owner = g_.block(block).owner;
-    while (g_.node(owner).parent != g_.root()) {
-      block = g_.node(owner).parent;
-      owner = g_.block(block).owner;
+    for (NodeId owner = g_.block(n.parent).owner; owner; owner = g_.block(g_.node(owner).parent).owner) {
+      const BlockId block = g_.node(owner).parent;
+      std::vector<FusionRead>& reads = nodes_[owner.index].reads;
+      const auto note = [&](ValueId v) {
+        if (!isMadeWithin(v, owner)) reads.push_back({baseOf(g_, nodes_, v, block), false});
+      };
+      for (const Argument& a : n.args) a.forEachValue(note);
+      for (const auto& [key, a] : n.kwargs) a.forEachValue(note);
+      for (const BlockId b : n.blocks)
+        for (const Argument& a : g_.block(b).returns) a.forEachValue(note);
     }
-    std::vector<FusionRead>& reads = nodes_[owner.index].reads;
-    const auto note = [&](ValueId v) { reads.push_back({baseOf(g_, nodes_, v), false}); };
-    for (const Argument& a : n.args) a.forEachValue(note);
-    for (const auto& [key, a] : n.kwargs) a.forEachValue(note);
-    for (const BlockId b : n.blocks)
-      for (const Argument& a : g_.block(b).returns) a.forEachValue(note);
   }
 
   void readsOf(const Node& n, FusionNode& f) {
     for (const BlockId b : n.blocks)
       for (const Argument& a : g_.block(b).returns)
-        a.forEachValue([&](ValueId v) { f.reads.push_back({baseOf(g_, nodes_, v), false}); });
+        a.forEachValue([&](ValueId v) { f.reads.push_back({baseOf(g_, nodes_, v, n.parent), false}); });
     for (const auto& [key, a] : n.kwargs)
-      a.forEachValue([&](ValueId v) { f.reads.push_back({baseOf(g_, nodes_, v), false}); });
+      a.forEachValue([&](ValueId v) { f.reads.push_back({baseOf(g_, nodes_, v, n.parent), false}); });
     size_t place = 0;
     for (const Argument& a : n.args) {
       a.forEachValue([&](ValueId v) {
@@ -381,8 +386,8 @@ class Reader {
         if (f.role == Role::Compute)
           mayInline = kind_ != lower::Kind::Window && !(kind_ == lower::Kind::Gather && place == 0) &&
                       (!f.isProduct || std::find(multiplied_.begin(), multiplied_.end(), place) == multiplied_.end());
-        addRead(f, {baseOf(g_, nodes_, v), mayInline});
-        addSizes(f, v);
+        addRead(f, {baseOf(g_, nodes_, v, n.parent), mayInline});
+        addSizes(f, v, n.parent);
       });
       ++place;
     }
@@ -398,9 +403,9 @@ class Reader {
   }
 
   /// What views between the node and `v`'s base take beside it: numbers, and the other operands of a list.
-  void addSizes(FusionNode& f, ValueId v) {
-    const auto add = [&](ValueId other) { addRead(f, {baseOf(g_, nodes_, other), true}); };
-    for (NodeId id = g_.value(v).producer; id && nodes_[id.index].role == Role::View; id = g_.value(v).producer) {
+  void addSizes(FusionNode& f, ValueId v, BlockId block) {
+    const auto add = [&](ValueId other) { addRead(f, {baseOf(g_, nodes_, other, block), true}); };
+    while (const NodeId id = viewBehind(g_, nodes_, v, block)) {
       const Node& n = g_.node(id);
       for (size_t i = 1; i < n.args.size(); ++i) n.args[i].forEachValue(add);
       if (const auto* operands = isItem(n) ? listedOperands(g_, n.args.front().valueId()) : nullptr)
@@ -429,9 +434,13 @@ double bytesOf(const Type& type) {
   return elementsOf(type) * static_cast<double>(type.tensorInfo.dtype ? dtypeSize(*type.tensorInfo.dtype) : 4);
 }
 
-ValueId baseOf(const Graph& g, const std::vector<FusionNode>& nodes, ValueId value) {
-  for (NodeId n = g.value(value).producer; n && nodes[n.index].role == Role::View; n = g.value(value).producer)
-    value = viewedBy(g, g.node(n));
+NodeId viewBehind(const Graph& g, const std::vector<FusionNode>& nodes, ValueId value, BlockId block) {
+  const NodeId producer = g.value(value).producer;
+  return producer && nodes[producer.index].role == Role::View && g.node(producer).parent == block ? producer : NodeId();
+}
+
+ValueId baseOf(const Graph& g, const std::vector<FusionNode>& nodes, ValueId value, BlockId block) {
+  while (const NodeId view = viewBehind(g, nodes, value, block)) value = viewedBy(g, g.node(view));
   return value;
 }
 

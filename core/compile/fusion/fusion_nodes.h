@@ -15,7 +15,7 @@ struct FusionOptions;
 
 /// A value that a node reads, behind the views that only look at it.
 struct FusionRead {
-  ValueId base;           ///< not made by a view
+  ValueId base;           ///< not made by a view of the node's block
   bool mayInline = true;  ///< false: elements are read many times, or at places that other values say
 };
 
@@ -52,9 +52,12 @@ struct FusionNode {
 
 double bytesOf(const Type&);
 double elementsOf(const Type&);
-/// The value that `value` looks at through views of `nodes`, by NodeId's index.
-ValueId baseOf(const Graph&, const std::vector<FusionNode>& nodes, ValueId value);
-/// One for each NodeId's index; those that are not in the root block are barriers.
+/// The view among `nodes`, by NodeId's index, that gives `value` and stands in that block; invalid where there is none.
+NodeId viewBehind(const Graph&, const std::vector<FusionNode>& nodes, ValueId value, BlockId);
+/// The value that `value` looks at through views of that block. A group in a branch or a loop reads what a view outside
+/// of it gives.
+ValueId baseOf(const Graph&, const std::vector<FusionNode>& nodes, ValueId value, BlockId);
+/// One for each NodeId's index.
 std::vector<FusionNode> fusionNodes(const Graph&, const FusionOptions&);
 
 }  // namespace graft

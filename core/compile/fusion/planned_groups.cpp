@@ -13,7 +13,7 @@ using Role = FusionNode::Role;
 
 void FusionPlanner::explainEdges(FusionPlan& plan) const {
   std::set<std::pair<uint32_t, uint32_t>> seen;
-  for (const NodeId id : g_.order(g_.root())) {
+  for (const NodeId id : g_.order()) {
     const uint32_t b = groupOf_[id.index];
     if (b == none || nodes_[id.index].role != Role::Compute) continue;
     for (const FusionRead& r : nodes_[id.index].reads) {
@@ -70,7 +70,7 @@ void FusionPlanner::collect(FusionPlan& plan) {
     const Node& n = g_.node(id);
     const FusionNode& f = nodes_[id.index];
     if (f.role == Role::Barrier && n.op->hasSchema && !n.op->is(OperatorFact::Structural))
-      plan.notFused.push_back({n.name, n.op->name, f.why.empty() ? "it is in a branch or a loop" : f.why});
+      plan.notFused.push_back({n.name, n.op->name, f.why});
   }
 }
 
@@ -82,7 +82,8 @@ FusionGroup FusionPlanner::describe(uint32_t ai, uint32_t bi) const {
   std::set<std::pair<int64_t, NodeId>> members;  // with the views that they read through
   for (const NodeId id : nodes) {
     members.emplace(g_.node(id).orderKey, id);
-    for (const Argument& a : g_.node(id).args) a.forEachValue([&](ValueId v) { addViews(v, members); });
+    for (const Argument& a : g_.node(id).args)
+      a.forEachValue([&](ValueId v) { addViews(v, groups_[ai].block, members); });
   }
   for (const auto& [key, id] : members) out.nodes.push_back(id);
   const std::unordered_set<NodeId> inside(out.nodes.begin(), out.nodes.end());
@@ -118,11 +119,10 @@ FusionGroup FusionPlanner::describe(uint32_t ai, uint32_t bi) const {
   return out;
 }
 
-void FusionPlanner::addViews(ValueId v, std::set<std::pair<int64_t, NodeId>>& members) const {
-  const NodeId producer = g_.value(v).producer;
-  if (!producer || nodes_[producer.index].role != Role::View) return;
-  if (!members.emplace(g_.node(producer).orderKey, producer).second) return;
-  for (const Argument& a : g_.node(producer).args) a.forEachValue([&](ValueId w) { addViews(w, members); });
+void FusionPlanner::addViews(ValueId v, BlockId block, std::set<std::pair<int64_t, NodeId>>& members) const {
+  const NodeId view = viewBehind(g_, nodes_, v, block);
+  if (!view || !members.emplace(g_.node(view).orderKey, view).second) return;
+  for (const Argument& a : g_.node(view).args) a.forEachValue([&](ValueId w) { addViews(w, block, members); });
 }
 
 std::string FusionPlanner::nameOf(const FusionGroup& group) const {

@@ -44,12 +44,13 @@ FusionPlan FusionPlanner::plan() {
 }
 
 void FusionPlanner::makeGroups() {
-  for (const NodeId id : g_.order(g_.root())) {
+  for (const NodeId id : g_.order()) {
     const FusionNode& f = nodes_[id.index];
     if (f.role == Role::View) continue;
     groupOf_[id.index] = static_cast<uint32_t>(groups_.size());
     GrowingGroup& made = groups_.emplace_back();
     made.nodes = {id};
+    made.block = g_.node(id).parent;
     made.first = made.last = static_cast<int64_t>(groups_.size());
     made.computes = f.role == Role::Compute;
     made.epoch = f.epoch;
@@ -188,6 +189,8 @@ MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
   j.together = p.call + microsecondsOfBytes(p, kept) + microsecondsOfOperations(p, again);
   if (const auto entry = conflictOf(a.sides, b.sides))
     j.why = "they are to stay apart (" + steered_.apartEntries[*entry] + ")";
+  else if (a.block != b.block)
+    j.why = "one of them is in a branch or a loop that the other is not in";
   else if (a.epoch != b.epoch)
     j.why = "an operator that writes or has effects lies between them";
   else if (!mayInline)
@@ -244,7 +247,7 @@ double FusionPlanner::operationsAgain(uint32_t ai, uint32_t bi, const std::vecto
       double times = -1;
       for (const NodeId n : groups_[bi].nodes)
         if (nodes_[n.index].isJoin)
-          g_.node(n).args.front().forEachValue([&](ValueId o) { times += baseOf(g_, nodes_, o) == v; });
+          g_.node(n).args.front().forEachValue([&](ValueId o) { times += baseOf(g_, nodes_, o, b.block) == v; });
       again += std::max(0.0, times) * elementsOf(g_.value(v).type);
     }
   }

@@ -24,10 +24,11 @@ namespace graft {
 /// A group while it grows. Barriers have one each too: a cycle may lead through them.
 struct GrowingGroup {
   std::vector<NodeId> nodes;
+  BlockId block;                     ///< of all of them
   std::set<uint32_t> before, after;  ///< neighbours
   bool isAlive = true, computes = false;
   uint32_t version = 0;
-  int64_t first = 0, last = 0;  ///< places in the block
+  int64_t first = 0, last = 0;  ///< places among all nodes
   size_t epoch = 0;
   double elements = 0;    ///< the largest of its nodes
   double operations = 0;  ///< of all nodes, for each element
@@ -116,7 +117,7 @@ class FusionPlanner {
   void collect(FusionPlan& plan);
   /// The group, or what two of them would be together.
   FusionGroup describe(uint32_t ai, uint32_t bi) const;
-  void addViews(ValueId v, std::set<std::pair<int64_t, NodeId>>& members) const;
+  void addViews(ValueId v, BlockId block, std::set<std::pair<int64_t, NodeId>>& members) const;
   std::string nameOf(const FusionGroup& group) const;
 
   const Graph& g_;

@@ -49,6 +49,8 @@ MergeJudgement FusionPlanner::judgeSiblings(uint32_t ai, uint32_t bi) const {
     j.why = "they go over different numbers of elements";
   else if (a.hasRows && b.hasRows && a.rowKey != b.rowKey && !areRowsAndColumns(a, b) && !areRowsAndColumns(b, a))
     j.why = rowsDiffer(a, b);
+  else if (a.block != b.block)
+    j.why = "one of them is in a branch or a loop that the other is not in";
   else if (a.epoch != b.epoch)
     j.why = "an operator that writes or has effects lies between them";
   else if (a.nodes.size() + b.nodes.size() > options_.maxNodes)

@@ -74,7 +74,8 @@ class SteeringNames {
   void complain(const std::string& entry, std::string why) { out_.problems.push_back({entry, std::move(why)}); }
 
   void add(std::vector<NodeId> nodes, const std::string& entry) {
-    std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return g_.isBefore(a, b); });
+    const auto place = [&](NodeId n) { return std::pair(g_.node(n).parent, g_.node(n).orderKey); };
+    std::sort(nodes.begin(), nodes.end(), [&](NodeId a, NodeId b) { return place(a) < place(b); });
     nodes.erase(std::unique(nodes.begin(), nodes.end()), nodes.end());
     if (nodes.size() > 1) out_.merges.push_back({entry, std::move(nodes)});
   }
@@ -98,7 +99,7 @@ class SteeringNames {
     if (f.role == Role::Compute) return "";
     const std::string name = "%" + g_.node(id).name;
     if (f.role == Role::View) return name + " only looks at a value: it is part of each kernel that reads through it";
-    return name + " cannot be part of a kernel: " + (f.why.empty() ? "it is in a branch or a loop" : f.why);
+    return name + " cannot be part of a kernel: " + f.why;
   }
 
   /// The nodes of that name that a group can hold. Complains where there are none.

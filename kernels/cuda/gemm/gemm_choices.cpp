@@ -147,6 +147,9 @@ RecordedProblems::~RecordedProblems() { recorded = before_; }
 
 TunedProblems::TunedProblems(const std::vector<std::string>& names) : before_(std::exchange(tuned, &names)) {}
 TunedProblems::~TunedProblems() { tuned = before_; }
+const std::vector<std::string>* TunedProblems::set(const std::vector<std::string>* names) {
+  return std::exchange(tuned, names);
+}
 
 size_t guessedProblems() {
   Choices& all = choices();

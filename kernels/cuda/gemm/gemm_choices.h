@@ -40,6 +40,8 @@ class TunedProblems {
   ~TunedProblems();
   TunedProblems(const TunedProblems&) = delete;
   TunedProblems& operator=(const TunedProblems&) = delete;
+  /// Without an end. Null: all. Returns what it was.
+  static const std::vector<std::string>* set(const std::vector<std::string>* names);
 
  private:
   const std::vector<std::string>* before_;

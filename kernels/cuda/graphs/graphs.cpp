@@ -194,6 +194,10 @@ size_t peakMemory(int device) {
 
 void setTuningSeconds(double seconds) { tuningBudget().allowMore(seconds); }
 
+const void* setTunedProblems(const void* setting) {
+  return TunedProblems::set(static_cast<const std::vector<std::string>*>(setting));
+}
+
 bool setAutotune(bool on) { return std::exchange(options().autotune, on); }
 
 constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
@@ -219,7 +223,8 @@ constexpr GraftCudaGraphs table{graftCudaGraphsVersion,
                                 emptyAllocatorCache,
                                 captureWriting,
                                 setTuningSeconds,
-                                guessedProblems};
+                                guessedProblems,
+                                setTunedProblems};
 
 }  // namespace
 }  // namespace graft::cuda

@@ -10,6 +10,7 @@
 
 #include "core/compile/fusion/product_split.h"
 #include "core/torch/values/values.h"
+#include "kernels/capture/cuda_graphs.h"
 #include "kernels/cuda/tuning/tuning_budget.h"
 #include "kernels/generated/aten_run.h"
 #include "kernels/generated/code_cache.h"
@@ -109,6 +110,22 @@ bool mayTime() {
   return !text || std::string_view(text) != "0";
 }
 
+/// While it lives, the calling thread tunes each product that it runs. A run that will be captured tunes a few at a
+/// time, and a kernel must not win over an algorithm that was only guessed.
+class TunesAll {
+ public:
+  TunesAll() : before_(cuda_ ? cuda_->setTunedProblems(nullptr) : nullptr) {}
+  ~TunesAll() {
+    if (cuda_) cuda_->setTunedProblems(before_);
+  }
+  TunesAll(const TunesAll&) = delete;
+  TunesAll& operator=(const TunesAll&) = delete;
+
+ private:
+  const GraftCudaGraphs* cuda_ = graft_ops_cuda_graphs();
+  const void* before_;
+};
+
 /// With GRAFT_PRODUCT_TIMES, to stderr.
 void sayTimes(const codegen::ProductSize& size, const std::vector<codegen::ProductTile>& tiles,
               const std::vector<size_t>& places, const std::vector<double>& times) {
@@ -149,7 +166,7 @@ Result<std::shared_ptr<const CudaRun>> makeCudaProduct(const Graph& graph, at::T
     return one.front() ? Result<std::shared_ptr<const CudaRun>>(one.front()) : separate();
   }
   // What was found before. The source has all that counts but the machine.
-  const std::string key = "product 2\n" + loops->machine() + "\n" + first->source;
+  const std::string key = "product 3\n" + loops->machine() + "\n" + first->source;
   const std::optional<std::string> known = codeCache().find(key);
   if (known == kSeparate) return separate();
   const auto found = std::find_if(tiles.begin(), tiles.end(), [&](const auto& t) { return t.describe() == known; });
@@ -163,6 +180,7 @@ Result<std::shared_ptr<const CudaRun>> makeCudaProduct(const Graph& graph, at::T
 
   std::vector<std::shared_ptr<const CudaCompiled>> made = loops->compileTiles(tiles);
   if (isKnown && made.front()) return std::shared_ptr<const CudaRun>(made.front());
+  const TunesAll tunesAll;
   Result<std::shared_ptr<const CudaRun>> apart = separate();
   if (!apart) {
     const auto some = std::find_if(made.begin(), made.end(), [](const auto& m) { return m != nullptr; });

@@ -256,6 +256,59 @@ TEST_CASE("nothing moves across an operator that writes") {
   CHECK(d->why.find("writes") != std::string::npos);
 }
 
+TEST_CASE("a loop's body has groups of its own, and what it reads of outside stays outside") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[64,256]
+    input %w : f32[256,64]
+    %a = aten.relu.default(%x) : f32[64,256]
+    %b = aten.tanh.default(%a) : f32[64,256]
+    %t = aten.transpose.int(%w, 0, 1) : f32[64,256]
+    %y = prim.Loop(3, True, %b) : f32[64,256] {
+      %i : int; %h : f32[64,256];
+      %c = aten.mul.Tensor(%h, %t) : f32[64,256]
+      %d = aten.tanh.default(%c) : f32[64,256]
+      return True, %d
+    }
+    %e = aten.relu.default(%y) : f32[64,256]
+    %f = aten.mul.Tensor(%e, %b) : f32[64,256]
+    return %f
+  })");
+  const FusionPlan plan = planFusion(g);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"a", "b"}, {"c", "d"}, {"e", "f"}});
+  REQUIRE(plan.groups.size() == 3);
+  Names inputs;
+  for (const ValueId v : plan.groups[1].inputs) inputs.push_back(g.value(v).name);
+  CHECK(inputs == Names{"h", "t"});
+  const Graph body = groupGraph(g, plan.groups[1]);
+  CHECK(body.nodeCount() == 2);
+}
+
+TEST_CASE("two branches that read one value are no siblings, and a merge across blocks is refused with a reason") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[64,256]
+    input %c : bool
+    %y = prim.If(%c) : f32[64,256] {
+      %a = aten.relu.default(%x) : f32[64,256]
+      %b = aten.tanh.default(%a) : f32[64,256]
+      return %b
+    } {
+      %d = aten.tanh.default(%x) : f32[64,256]
+      %e = aten.relu.default(%d) : f32[64,256]
+      return %e
+    }
+    %f = aten.relu.default(%y) : f32[64,256]
+    return %f
+  })");
+  CHECK(groupsOf(g) == std::vector<Names>{{"a", "b"}, {"d", "e"}});
+  FusionOptions asked;
+  asked.steering.merge = {{"b", "d"}};
+  const FusionPlan plan = planFusion(g, asked);
+  REQUIRE(plan.unapplied.size() == 1);
+  INFO(plan.unapplied.front().why);
+  CHECK(plan.unapplied.front().why.find("%b and %d") == 0);
+  CHECK(groupsOf(g, plan) == std::vector<Names>{{"a", "b"}, {"d", "e"}});
+}
+
 TEST_CASE("only, apart and max_nodes steer") {
   const Graph g = graphOf(chain);
   CHECK(groupsOf(g, {.only = {"aten.relu", "b"}}) == std::vector<Names>{{"a", "b"}});
