@@ -10,7 +10,7 @@ from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, 
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels
-from graft import eliminate_common, eliminate_dead, find_products, fold_constants, functionalize, fuse, normalize
+from graft import eliminate_common, eliminate_dead, find_attention, find_products, fold_constants, functionalize, fuse, normalize
 from graft import remove_dropout, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
@@ -70,6 +70,7 @@ class Generated(Recipe):
         fold_constants,
         eliminate_common,
         find_products,
+        find_attention,
         FoldBatchNorm,
         FoldBatchNormWithBias,
         FoldBatchNormOverTime,
@@ -123,6 +124,7 @@ class Fused(Recipe):
     steps = [
         functionalize,
         find_products,
+        find_attention,
         conv1d_as_conv2d,
         fold_constants,
         channels_last,

@@ -83,13 +83,51 @@ bool keepsOrder(const Node& n) {
   return n.op->is(OperatorFact::Reshape | OperatorFact::Identity) || name == "unsqueeze" || name == "squeeze";
 }
 
+/// Whether it swaps the second and the third of four dimensions.
+bool swapsMiddle(const Graph& g, const Node& n) {
+  if (g.value(n.outputs.front()).type.tensorInfo.rank() != 4) return false;
+  const auto dimOf = [](const Argument& a) {
+    const int64_t* d = a.as<int64_t>();
+    return d ? (*d < 0 ? *d + 4 : *d) : -1;
+  };
+  if (n.op->baseName() == "transpose") {
+    const int64_t a = dimOf(n.args.at(1)), b = dimOf(n.args.at(2));
+    return std::min(a, b) == 1 && std::max(a, b) == 2;
+  }
+  const std::vector<Argument>* order = n.op->baseName() == "permute" ? n.args.at(1).items() : nullptr;
+  return order && order->size() == 4 && dimOf((*order)[0]) == 0 && dimOf((*order)[1]) == 2 && dimOf((*order)[2]) == 1 &&
+         dimOf((*order)[3]) == 3;
+}
+
+/// Whether its operand is what attention gives with heads behind the length. PyTorch's kernels and Graft's write that
+/// in a row, so nothing is copied.
+bool readsAttentionInOrder(const Graph& g, const Node& n) {
+  bool isSwapped = false;
+  for (ValueId v = n.args.front().valueId();;) {
+    const NodeId producer = g.value(v).producer;
+    if (!producer) return false;
+    const Node& before = g.node(producer);
+    const std::string_view name = before.op->baseName();
+    if (name == "scaled_dot_product_attention" || before.op->name == "graft.attention.default") return isSwapped;
+    if (before.args.empty() || !before.args.front().isValue() || before.outputs.size() != 1) return false;
+    const ValueId operand = before.args.front().valueId();
+    const auto &from = g.value(operand).type.tensorInfo.shape, &to = g.value(v).type.tensorInfo.shape;
+    if (!isSwapped && swapsMiddle(g, before))
+      isSwapped = true;
+    else if (!before.op->is(OperatorFact::Reshape | OperatorFact::Identity) || !from || from != to)
+      return false;
+    v = operand;
+  }
+}
+
 /// Whether its operand is a view that leaves elements out or takes them in another order: a slice, a permutation.
 bool readsOutOfOrder(const Graph& g, const std::vector<FusionNode>& nodes, const Node& n) {
+  if (readsAttentionInOrder(g, n)) return false;
   for (ValueId v = n.args.front().valueId();;) {
     const NodeId producer = g.value(v).producer;
     if (!producer || nodes[producer.index].role != Role::View) return false;
     const Node& before = g.node(producer);
-    if (!keepsOrder(before)) return true;
+    if (!keepsOrder(before)) return !before.args.front().isValue() || !readsAttentionInOrder(g, before);
     v = viewedBy(g, before);
   }
 }

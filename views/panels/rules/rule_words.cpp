@@ -63,6 +63,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "expect",
                            "normalize",
                            "remove_dropout",
+                           "find_attention",
                            "find_products",
                            "functionalize",
                            "fold_constants",
