@@ -246,7 +246,7 @@ class AttentionSearch {
       factor_ *= isNamed(n, {"mul"}) ? *number : 1 / *number;
       return step(n, isSecond ? 0 : 1);
     }
-    if (isNamed(n, {"add"}) && n.args.size() >= 2) return added(n);
+    if (isNamed(n, {"add", "sub"}) && n.args.size() >= 2) return added(n);
     if (isNamed(n, {"masked_fill"}) && n.args.size() >= 3 && n.args[1].isValue())
       return hidden(n, 0, n.args[1].valueId(), n.args[2].number(), false);
     if (isNamed(n, {"where"}) && n.args.size() == 3 && n.args[0].isValue()) {
@@ -256,17 +256,21 @@ class AttentionSearch {
     return nullptr;
   }
 
-  /// A sum of the scores and a tensor that does not make them larger. Which is which: the scores lead to a product.
+  /// A sum of the scores and a tensor that does not make them larger, or a difference. Which is which: the scores lead
+  /// to a product.
   const Node* added(const Node& n) {
     const Argument* alpha = n.findArgument("alpha");
-    if (alpha && alpha->number() != 1.0) return nullptr;
+    const auto times = alpha ? alpha->number() : 1;
+    if (!times || !std::isfinite(*times)) return nullptr;
+    const bool isPlain = isNamed(n, {"add"}) && *times == 1;
     for (const size_t scores : {size_t{0}, size_t{1}}) {
       if (!n.args[scores].isValue() || !leadsToProduct(n.args[scores].valueId())) continue;
-      if (!sameShape(n, scores)) continue;
+      if (!sameShape(n, scores) || (scores == 1 && !isPlain)) continue;
       const Argument& other = n.args[1 - scores];
       if (other.isValue()) {
         if (!isFloat(other.valueId()) || !shapeOf(other.valueId())) return nullptr;
-        addTerm({other.valueId(), factor_}, n.args[scores].valueId());
+        addTerm({other.valueId(), isNamed(n, {"sub"}) ? -factor_ * *times : factor_ * *times},
+                n.args[scores].valueId());
       }  // a number is added to all, and changes no softmax
       return step(n, scores);
     }
@@ -319,9 +323,9 @@ class AttentionSearch {
       const Node* n = producer(v);
       if (!n) return false;
       if (isFirst(*n)) return true;
-      const bool passes =
-          n->op->is(OperatorFact::Reshape) || isNamed(*n, {"to", "_to_copy", "type_as", "clone", "contiguous", "alias",
-                                                           "expand", "mul", "div", "add", "masked_fill", "where"});
+      const bool passes = n->op->is(OperatorFact::Reshape) ||
+                          isNamed(*n, {"to", "_to_copy", "type_as", "clone", "contiguous", "alias", "expand", "mul",
+                                       "div", "add", "sub", "masked_fill", "where"});
       if (!passes) return false;
       size_t operand = 0;
       if (isNamed(*n, {"where"})) operand = n->args[1].isValue() ? 1 : 2;

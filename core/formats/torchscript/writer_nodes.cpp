@@ -112,7 +112,9 @@ TorchScriptWriter::JitValue* TorchScriptWriter::converted(JitValue* v, const Typ
     JitValue* inner = unwrapped(v);
     return converted(inner, graftType(*inner->type()), wanted);
   }
-  if (fitsAlready(have, *wanted)) return v;
+  // A type of its own for numbers of any kind: what a tensor's ScalarImplicit gives.
+  const bool isAnyNumber = v->type()->kind() == c10::TypeKind::NumberType;
+  if (!isAnyNumber && fitsAlready(have, *wanted)) return v;
   c10::TypePtr to = wanted;
   while (to->kind() == c10::TypeKind::OptionalType) to = to->expectRef<c10::OptionalType>().getElementType();
   const bool number = have.kind == Type::Kind::Int || have.kind == Type::Kind::Float || have.kind == Type::Kind::Bool ||
