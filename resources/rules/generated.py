@@ -11,7 +11,7 @@ from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatch
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
 from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels
 from graft import eliminate_common, eliminate_dead, find_attention, find_products, fold_constants, functionalize, fuse, normalize
-from graft import remove_dropout, split_bias
+from graft import remove_dropout, share_masks, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
@@ -86,6 +86,7 @@ class Generated(Recipe):
         AttentionOfFewKeyHeads,
         AttentionWithoutHeads,
         AttentionInBlocks,
+        share_masks,
         conv1d_as_conv2d,
         ConvAddReluLast,
         ConvAddLast,
@@ -125,6 +126,7 @@ class Fused(Recipe):
         functionalize,
         find_products,
         find_attention,
+        share_masks,
         conv1d_as_conv2d,
         fold_constants,
         channels_last,

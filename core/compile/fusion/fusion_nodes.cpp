@@ -99,8 +99,20 @@ bool swapsMiddle(const Graph& g, const Node& n) {
          dimOf((*order)[3]) == 3;
 }
 
-/// Whether its operand is what attention gives with heads behind the length. PyTorch's kernels and Graft's write that
-/// in a row, so nothing is copied.
+/// Whether views permute what some operator made: a projection's result, taken apart into heads.
+bool isPermuted(const Graph& g, ValueId v) {
+  for (NodeId producer = g.value(v).producer; producer; producer = g.value(v).producer) {
+    const Node& n = g.node(producer);
+    if (n.op->baseName() == "permute" || n.op->baseName() == "transpose") return true;
+    if (!n.op->is(OperatorFact::View | OperatorFact::MayView) || n.args.empty() || !n.args.front().isValue())
+      return false;
+    v = n.args.front().valueId();
+  }
+  return false;
+}
+
+/// Whether its operand is what attention gives with heads behind the length. Graft's kernels write that in a row, and
+/// PyTorch's where the queries lie so. Nothing is copied then.
 bool readsAttentionInOrder(const Graph& g, const Node& n) {
   bool isSwapped = false;
   for (ValueId v = n.args.front().valueId();;) {
@@ -108,7 +120,9 @@ bool readsAttentionInOrder(const Graph& g, const Node& n) {
     if (!producer) return false;
     const Node& before = g.node(producer);
     const std::string_view name = before.op->baseName();
-    if (name == "scaled_dot_product_attention" || before.op->name == "graft.attention.default") return isSwapped;
+    if (before.op->name == "graft.attention.default") return isSwapped;
+    if (name == "scaled_dot_product_attention")
+      return isSwapped && before.args.front().isValue() && isPermuted(g, before.args.front().valueId());
     if (before.args.empty() || !before.args.front().isValue() || before.outputs.size() != 1) return false;
     const ValueId operand = before.args.front().valueId();
     const auto &from = g.value(operand).type.tensorInfo.shape, &to = g.value(v).type.tensorInfo.shape;

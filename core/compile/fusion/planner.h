@@ -105,7 +105,11 @@ class FusionPlanner {
   // Siblings
   /// Whether siblings may share a kernel for that value: it is as large as what they go over.
   bool isWhole(ValueId v, const GrowingGroup& a) const;
-  /// The values of their own size that both read.
+  /// Whether siblings may share a kernel for that value, among others: it is whole, or a GPU saves a launch.
+  bool mayShare(ValueId v, const GrowingGroup& a) const;
+  /// Of what the last node of the group makes.
+  std::optional<std::vector<Dim>> shapeOf(uint32_t a) const;
+  /// The values of their own size that both read; without such, of groups of one shape, those that save a launch.
   std::vector<ValueId> readByBoth(uint32_t ai, uint32_t bi) const;
   MergeJudgement judgeSiblings(uint32_t ai, uint32_t bi) const;
   std::vector<FusionSiblings> findSiblings() const;

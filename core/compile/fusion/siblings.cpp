@@ -11,6 +11,10 @@ namespace {
 constexpr int64_t farApart = 256;
 /// Of the readers of one value, each is looked at beside so many behind it.
 constexpr size_t nextReaders = 4;
+/// On a GPU, siblings of at most so many elements save a launch, also where what both read is small: the angles by
+/// which queries and keys are turned. One such value alone, a bias, does not make them alike.
+constexpr double fewElements = 1 << 22;
+constexpr size_t leastInCommon = 2;
 /// Tensors that a kernel of siblings reads and writes: of more streams than this, caches and prefetchers lose track.
 constexpr size_t mostStreams = 16;
 
@@ -20,6 +24,16 @@ bool FusionPlanner::isWhole(ValueId v, const GrowingGroup& a) const {
   return g_.value(v).type.isTensor() && elementsOf(g_.value(v).type) == a.elements;
 }
 
+std::optional<std::vector<Dim>> FusionPlanner::shapeOf(uint32_t a) const {
+  return g_.value(g_.node(groups_[a].nodes.back()).outputs.front()).type.tensorInfo.shape;
+}
+
+bool FusionPlanner::mayShare(ValueId v, const GrowingGroup& a) const {
+  if (isWhole(v, a)) return true;
+  return options_.hasProducts && !a.hasRows && !a.hasWindows && a.elements <= fewElements &&
+         g_.value(v).type.isTensor() && elementsOf(g_.value(v).type) > 1;
+}
+
 std::vector<ValueId> FusionPlanner::readByBoth(uint32_t ai, uint32_t bi) const {
   std::unordered_set<ValueId> first;
   for (const NodeId n : groups_[ai].nodes)
@@ -27,7 +41,12 @@ std::vector<ValueId> FusionPlanner::readByBoth(uint32_t ai, uint32_t bi) const {
   std::vector<ValueId> both;
   for (const NodeId n : groups_[bi].nodes)
     for (const FusionRead& r : nodes_[n.index].reads)
-      if (isWhole(r.base, groups_[ai]) && first.erase(r.base) > 0) both.push_back(r.base);
+      if (mayShare(r.base, groups_[ai]) && first.erase(r.base) > 0) both.push_back(r.base);
+  const auto isWhole = [&](ValueId v) { return this->isWhole(v, groups_[ai]); };
+  if (std::ranges::any_of(both, isWhole))
+    std::erase_if(both, [&](ValueId v) { return !isWhole(v); });
+  else if (both.size() < leastInCommon || shapeOf(ai) != shapeOf(bi))
+    both.clear();
   return both;
 }
 
@@ -35,7 +54,8 @@ MergeJudgement FusionPlanner::judgeSiblings(uint32_t ai, uint32_t bi) const {
   const GrowingGroup &a = groups_[ai], &b = groups_[bi];
   const Prices& p = options_.prices;
   double bytes = 0;
-  for (const ValueId v : readByBoth(ai, bi)) bytes += bytesOf(g_.value(v).type);
+  const std::vector<ValueId> both = readByBoth(ai, bi);
+  for (const ValueId v : both) bytes += bytesOf(g_.value(v).type);
   MergeJudgement j;
   j.apart = 2 * p.call + microsecondsOfBytes(p, 2 * bytes);
   j.together = p.call + microsecondsOfBytes(p, bytes);
@@ -43,7 +63,7 @@ MergeJudgement FusionPlanner::judgeSiblings(uint32_t ai, uint32_t bi) const {
     j.why = "they are to stay apart (" + steered_.apartEntries[*entry] + ")";
   else if (a.product || b.product)
     j.why = "one of them computes a matrix product";
-  else if (bytes == 0)
+  else if (both.empty())
     j.why = "they read no value of their own size together";
   else if (a.elements != b.elements)
     j.why = "they go over different numbers of elements";
@@ -74,7 +94,7 @@ std::vector<FusionSiblings> FusionPlanner::findSiblings() const {
     for (const NodeId reader : readers_[v]) {
       const uint32_t group = groupOf_[reader.index];
       const auto isKnown = [&](const auto& known) { return known.first == group; };
-      if (groups_[group].computes && isWhole(ValueId(v), groups_[group]) &&
+      if (groups_[group].computes && mayShare(ValueId(v), groups_[group]) &&
           std::none_of(groups.rbegin(), groups.rbegin() + static_cast<long>(std::min<size_t>(groups.size(), 64)),
                        isKnown))
         groups.emplace_back(group, reader);

@@ -90,11 +90,18 @@ MetaRule applyMetaRule(const Operator& called, const std::vector<IValue>& a, std
   const std::string_view op = called.baseName();
   if (a.empty() || !a[0].isTensor()) return MetaRule::None;
   const at::Tensor x = a[0].toTensor();
-  if (op == "where" && a.size() == 3 && a[1].isTensor() && a[2].isTensor()) {
-    const at::Tensor yes = a[1].toTensor(), no = a[2].toTensor();
+  const auto isTensorOrNumber = [](const IValue& v) { return v.isTensor() || v.isScalar(); };
+  if (op == "where" && a.size() == 3 && isTensorOrNumber(a[1]) && isTensorOrNumber(a[2])) {
+    const IValue &yes = a[1], &no = a[2];
     try {
-      const auto sizes = at::infer_size(x.sizes(), at::infer_size(yes.sizes(), no.sizes()));
-      results = {IValue(at::empty(sizes, yes.options().dtype(at::result_type(yes, no))))};
+      const auto dtype = yes.isTensor() && no.isTensor() ? at::result_type(yes.toTensor(), no.toTensor())
+                         : yes.isTensor()                ? at::result_type(yes.toTensor(), no.toScalar())
+                         : no.isTensor()                 ? at::result_type(yes.toScalar(), no.toTensor())
+                                                         : at::result_type(yes.toScalar(), no.toScalar());
+      std::vector<int64_t> sizes = x.sizes().vec();
+      for (const IValue* v : {&yes, &no})
+        if (v->isTensor()) sizes = at::infer_size(sizes, v->toTensor().sizes());
+      results = {IValue(at::empty(sizes, x.options().dtype(dtype)))};
       return MetaRule::Done;
     } catch (const std::exception&) {
       why = "the shapes do not broadcast";

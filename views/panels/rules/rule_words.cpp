@@ -71,6 +71,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "eliminate_dead",
                            "channels_last",
                            "conv1d_as_conv2d",
+                           "share_masks",
                            "split_bias",
                            "fuse",
                            "partition",

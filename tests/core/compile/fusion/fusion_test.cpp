@@ -458,6 +458,49 @@ TEST_CASE("a value smaller than what its readers go over makes no siblings") {
   CHECK(groupsOf(g, planFusion(g)).empty());
 }
 
+TEST_CASE("on a GPU, what reads two small values in common is one kernel where both make tensors of one shape") {
+  const auto groups = [](const std::string& second, const std::string& read) {
+    const Graph g =
+        graphOf("graph g {\ninput %x : f16[64,256]\ninput %y : f16[" + second +
+                "]\ninput %a : f16[256]\ninput %b : f16[256]\ninput %c : f16[256]\n"
+                "%m = aten.mul.Tensor(%x, %a) : f16[64,256]\n%n = aten.add.Tensor(%m, %b, alpha=1) : f16[64,256]\n"
+                "%o = aten.mul.Tensor(%y, %a) : f16[" +
+                second + "]\n%p = aten.add.Tensor(%o, %" + read + ", alpha=1) : f16[" + second + "]\nreturn %n, %p\n}");
+    FusionOptions options;
+    planForGpu(options);
+    CHECK(groupsOf(g) == std::vector<Names>{{"m", "n"}, {"o", "p"}});
+    return groupsOf(g, options);
+  };
+  CHECK(groups("64,256", "b") == std::vector<Names>{{"m", "n", "o", "p"}});
+  CHECK(groups("64,256", "c") == std::vector<Names>{{"m", "n"}, {"o", "p"}});
+  CHECK(groups("2,32,256", "b") == std::vector<Names>{{"m", "n"}, {"o", "p"}});
+}
+
+TEST_CASE("on a GPU, what attention gives is copied where it does not lie with heads behind the length") {
+  static OperatorsOf operators(
+      {"aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+       "aten::transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)",
+       "aten::scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+       "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+       "graft::attention(Tensor q, Tensor k, Tensor v, Tensor? mask=None, *, float? scale=None, bool causal=False) -> "
+       "Tensor"});
+  const auto groups = [](const std::string& attention) {
+    const Graph g = graphOf(
+        "graph g {\ninput %x : f16[2,64,4,32]\ninput %z : f16[2,4,64,32]\n"
+        "%q = aten.transpose.int(%x, 1, 2) : f16[2,4,64,32]\n%y = " +
+            attention +
+            " : f16[2,4,64,32]\n%t = aten.transpose.int(%y, 1, 2) : f16[2,64,4,32]\n"
+            "%c = aten.contiguous.default(%t) : f16[2,64,4,32]\nreturn %c\n}",
+        operators);
+    FusionOptions options;
+    planForGpu(options);
+    return groupsOf(g, options);
+  };
+  CHECK(groups("graft.attention.default(%z, %z, %z)").empty());
+  CHECK(groups("aten.scaled_dot_product_attention.default(%q, %z, %z)").empty());
+  CHECK(groups("aten.scaled_dot_product_attention.default(%z, %z, %z)") == std::vector<Names>{{"t", "c"}});
+}
+
 TEST_CASE("many readers of one value are siblings of their neighbours") {
   const auto readers = [](int count) {
     std::string text = "graph big {\n  input %x : f32[64,256]\n";
