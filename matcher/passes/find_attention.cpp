@@ -59,6 +59,8 @@ struct FoundAttention {
   std::vector<MaskTerm> terms;
   /// Batch and heads where the products have them as one: their sizes, as the reshape that takes them apart names them.
   std::optional<std::array<Argument, 2>> leading;
+  /// Of products of four dimensions whose mask has five: the two that the first one is, samples and windows.
+  std::optional<std::array<Argument, 2>> windows;
   ValueId result;             ///< of the last product; of the reshape behind it, where that takes these two apart
   std::vector<NodeId> nodes;  ///< from what makes the result back to the first product
 };
@@ -211,15 +213,22 @@ class AttentionSearch {
     const size_t b = before->size(), a = after->size();
     if (!areSame((*before)[b - 1], (*after)[a - 1]) || !areSame((*before)[b - 2], (*after)[a - 2])) return false;
     if (areSame(*before, *after)) return true;
-    if (b + a != 7 || rank_ != 3) return false;
-    // Of [batch, heads, queries, keys] it makes one of three dimensions, or the other way round.
-    if (a == 4) {
-      const std::vector<Argument>* sizes = n.args.size() > 1 ? n.args[1].items() : nullptr;
-      if (!sizes || sizes->size() != 4) return false;
-      if (!found_.leading) {
-        found_.leading = {(*sizes)[0], (*sizes)[1]};
-        apart_ = {(*after)[0], (*after)[1]};
-      }
+    // Of [batch, heads, queries, keys] it makes one of three dimensions, or the other way round; of [samples * windows,
+    // heads, queries, keys] one of five, or the other way round.
+    const bool ofHeads = b + a == 7 && rank_ == 3,
+               ofWindows = b + a == 9 && rank_ == 4 && areSame((*before)[b - 3], (*after)[a - 3]);
+    if (!ofHeads && !ofWindows) return false;
+    if (a < b) return true;
+    const std::vector<Argument>* sizes = n.args.size() > 1 ? n.args[1].items() : nullptr;
+    if (!sizes || sizes->size() != a) return false;
+    const std::array first{(*sizes)[0], (*sizes)[1]};
+    if (ofWindows) {
+      const int64_t* second = first[1].as<int64_t>();
+      if (second && *second < 0) return false;
+      found_.windows = first;
+    } else if (!found_.leading) {
+      found_.leading = first;
+      apart_ = {(*after)[0], (*after)[1]};
     }
     return true;
   }
@@ -406,7 +415,7 @@ class AttentionSearch {
       return false;
     if (found_.headScale && (dtypeOf(found_.headScale) != dtype || !isMemoryStill(found_.headScale) ||
                              found_.terms.size() > termsOutside_ || (found_.leading && headScaleRank_ == 3) ||
-                             (rank_ == 5 && shapeOf(found_.headScale)->size() > 3)))
+                             (headScaleRank_ == 5 && shapeOf(found_.headScale)->size() > 3)))
       return false;
     return std::all_of(found_.terms.begin(), found_.terms.end(),
                        [&](const MaskTerm& t) { return isMemoryStill(t.tensor) && fitsMask(t, (*q)[0]); });
@@ -414,7 +423,7 @@ class AttentionSearch {
 
   bool fitsMask(const MaskTerm& t, const Dim& batchAndHeads) const {
     const std::vector<Dim>& shape = *shapeOf(t.tensor);
-    if (rank_ == 5) return shape.size() <= 3;
+    if (t.rank == 5) return shape.size() <= 3 || rank_ == 4;
     return !found_.leading || t.rank == 4 || shape.size() < 3 || shape[0].size == 1 || shape[0] == batchAndHeads;
   }
 
@@ -520,6 +529,18 @@ class AttentionEdit {
     return b_.call("aten.permute.default", {x, Argument::ints(order)});
   }
 
+  /// A mask of [samples, windows, heads, queries, keys], where the products have the first two as one.
+  Argument ofWindows(Argument mask, size_t rank) {
+    const Argument windows = (*found_.windows)[1];
+    Argument samples = (*found_.windows)[0];
+    if (const int64_t* n = samples.as<int64_t>(); n && *n < 0)
+      samples = b_.call("aten.floordiv.int",
+                        {b_.call("aten.size.int", {Argument(found_.q.value), Argument(int64_t{0})}), windows});
+    if (rank == 4) mask = b_.call("aten.unsqueeze.default", {mask, Argument(int64_t{0})});
+    const Argument same(int64_t{-1});
+    return together(b_.call("aten.expand.default", {mask, Argument::list({samples, windows, same, same, same})}));
+  }
+
   Argument together(const Argument& x) {
     return b_.call("aten.flatten.using_ints", {x, Argument(int64_t{0}), Argument(int64_t{1})});
   }
@@ -533,6 +554,7 @@ class AttentionEdit {
       Argument a(t.tensor);
       const std::vector<Dim>& shape = *g_.value(t.tensor).type.tensorInfo.shape;
       if (found_.leading && t.rank == 3 && shape.size() == 3 && shape[0].size != 1) a = apart(a, sizes);
+      if (found_.windows && t.rank == 5 && shape.size() > 3) a = ofWindows(a, shape.size());
       if (t.hides && t.isInverted)
         a = b_.call("aten.where.Scalar", {a, Argument(0.0), Argument(lowest)});
       else if (t.hides)
