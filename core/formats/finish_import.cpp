@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "core/formats/reader.h"
@@ -17,6 +18,17 @@ std::string whereItIs(const std::string& library, const std::string& model) {
   if (std::filesystem::exists(library, none)) return library;
   const auto beside = std::filesystem::path(model).parent_path() / std::filesystem::path(library).filename();
   return std::filesystem::exists(beside, none) ? beside.string() : library;
+}
+
+/// Whether something about a tensor is not known: a branch that the run did not take, a loop that was written out.
+bool hasUnknownTensors(const Graph& g) {
+  return std::ranges::any_of(g.order(), [&](NodeId id) {
+    return std::ranges::any_of(g.node(id).outputs, [&](ValueId v) {
+      const Type& t = g.value(v).type;
+      return t.isTensor() && (!t.tensorInfo.dtype || !t.tensorInfo.shape ||
+                              !std::ranges::all_of(*t.tensorInfo.shape, [](const Dim& d) { return d.isKnown(); }));
+    });
+  });
 }
 
 Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions& options) {
@@ -39,6 +51,7 @@ Status completeGraph(Graph& g, const OperatorSet& operators, const FinishOptions
 
 void typesAreKnown(Model& model, const OperatorSet& operators) {
   const SettledBranches settled = normalizeRecorded(model.graph, operators);
+  if (hasUnknownTensors(model.graph)) inferMissingTypes(model.graph);
   if (settled.branches > 0)
     model.notes.push_back(fmt::format(
         "The inputs' ranks and dtypes decide {} of the code's branches; the others are left out.", settled.branches));
