@@ -61,7 +61,8 @@ class BatchedProduct(Rule):
 
 class Generated(Recipe):
     """Any model. Batch norms go into the weights before them, convolutions and linear layers run with packed weights and
-    take their activations along, and all else becomes generated kernels."""
+    take their activations along, attention that is spelled with products and a softmax is one kernel, and all else becomes
+    generated kernels."""
 
     steps = [
         normalize,

@@ -172,6 +172,26 @@ class Padded(nn.Module):
         return self.encoder(x, src_key_padding_mask=padding)
 
 
+class Recurs(nn.Module):
+    """Carried values, branches inside of a loop, a loop inside of a branch, writes to what lives outside."""
+
+    def forward(self, x: torch.Tensor, turns: torch.Tensor):
+        h, seen = torch.zeros_like(x), torch.zeros(3, x.size(1))
+        first = x.t()[0]
+        for i in range(int(turns.item())):
+            a = torch.tanh(x + h) * 2 + first.unsqueeze(1)
+            b = torch.sigmoid(a) + h
+            if bool(b.sum() > 0):
+                c = a * b + 1
+                for _ in range(i + 1):
+                    c = torch.sin(c) * 0.5 + a
+                h = c - b
+            else:
+                h = torch.relu(b) - a * 0.1
+            seen[i % 3] = h[0] * 2 + torch.cos(a[1])
+        return torch.relu(h) * 0.5 + 1, seen
+
+
 class Scripted(TestCase):
     def scripted(self, module):
         torch.manual_seed(0)
@@ -222,6 +242,23 @@ class Scripted(TestCase):
                 torch.testing.assert_close(torch.jit.load(written)(x), expected, rtol=0, atol=0)
             self.done("run", self.path, "--inputs", self.inputs, "-o", out)
             torch.testing.assert_close(torch.load(out), expected, rtol=0, atol=0)
+
+    def test_loops_and_branches_have_generated_kernels_of_their_own(self):
+        torch.manual_seed(0)
+        path, inputs, out = self.folder / "m.pt", self.folder / "in.pt", self.folder / "out.pt"
+        torch.jit.script(Recurs().eval()).save(str(path))
+        torch.save([torch.randn(4, 32), torch.tensor(3)], inputs)
+        recipe = ("--rules", SOURCE / "resources/rules/generated.py", "--recipe", "Generated")
+        self.done("apply", path, *recipe, "--inputs", inputs, "-o", out)
+        torch.ops.load_library(str(OPERATORS))
+        written = torch.jit.load(out)
+        self.assertGreaterEqual(str(written.inlined_graph).count("graft::generated"), 4)
+        for shape, turns in (((4, 32), 3), ((4, 32), 0), ((4, 32), 1), ((7, 5), 4), ((3, 64), 6)):
+            given = torch.randn(shape), torch.tensor(turns)
+            torch.testing.assert_close(written(*given), Recurs()(*given), rtol=1e-4, atol=1e-5)
+        # The branch that these inputs do not take has types, too.
+        text = self.done("text", path, "--inputs", inputs).stdout
+        self.assertNotIn(": tensor", text)
 
     def test_a_buffer_that_counts_in_place_replaces_no_attribute(self):
         self.scripted(Counts())
