@@ -4,16 +4,48 @@
 """
 
 import torch
+import torch.nn.functional as F
 from conv import AddedBatchNorm, AddedBatchNormByChannel, AddedConvolutions
 from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh, ConvHardSigmoid, ConvHardSwish, ConvLast
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
-from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels
+from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels, _
 from graft import eliminate_common, eliminate_dead, find_attention, find_products, fold_constants, functionalize, fuse, normalize
 from graft import remove_dropout, share_masks, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
+
+
+class FoldBatchNormOfFlatLinear(Rule):
+    """A batch norm behind a linear layer of [batch, length, channels], for which the first two are taken together, goes into
+    the layer's weights."""
+
+    def pattern(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        y = F.linear(x, w, None)
+        return F.batch_norm(y.flatten(0, 1), mean, var, gamma, beta, training=False, momentum=_, eps=eps).reshape_as(y)
+
+    def replacement(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        factor = gamma * torch.rsqrt(var + eps)
+        return F.linear(x, w * factor.view(-1, 1), beta - mean * factor)
+
+    def where(x):
+        return x.dim() == 3
+
+
+class FoldBatchNormOfFlatLinearWithBias(Rule):
+    """The same for a linear layer that has a bias."""
+
+    def pattern(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        y = F.linear(x, w, b)
+        return F.batch_norm(y.flatten(0, 1), mean, var, gamma, beta, training=False, momentum=_, eps=eps).reshape_as(y)
+
+    def replacement(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+        factor = gamma * torch.rsqrt(var + eps)
+        return F.linear(x, w * factor.view(-1, 1), (b - mean) * factor + beta)
+
+    def where(x):
+        return x.dim() == 3
 
 
 # Products with weights that no linear layer holds: they are packed, too.
@@ -80,6 +112,8 @@ class Generated(Recipe):
         FoldBatchNormWithBiasInVolumes,
         FoldBatchNormOfLinear,
         FoldBatchNormOfLinearWithBias,
+        FoldBatchNormOfFlatLinear,
+        FoldBatchNormOfFlatLinearWithBias,
         AddedConvolutions,
         AddedBatchNorm,
         AddedBatchNormByChannel,
