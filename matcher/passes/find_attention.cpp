@@ -16,10 +16,12 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "matcher/passes/pass.h"
+#include "matcher/rewrite/view_relaxation.h"
 #include "matcher/search/graph_index.h"
 
 namespace graft {
@@ -40,6 +42,7 @@ struct MaskTerm {
   /// The tensor is a condition: where it holds, the score is hidden.
   bool hides = false;
   bool isInverted = false;  ///< where it does not hold
+  double fill = 0;          ///< of a condition: what the score is there
   size_t rank = 0;          ///< of the scores there
 };
 
@@ -126,6 +129,8 @@ class AttentionSearch {
     found_ = {};
     factor_ = 1;
     apart_.reset();
+    windowsApart_.reset();
+    hidesByInfinity_ = false;
     const auto operands = operandsOf(last);
     if (!operands || isNamed(last, {"baddbmm"})) return std::nullopt;
     last_ = &last;
@@ -143,7 +148,7 @@ class AttentionSearch {
     if (!n || !isSoftmax(*n)) return std::nullopt;
     n = step(*n);
     while (n && !isFirst(*n)) n = between(*n);
-    if (!n || !products(*n) || !fits()) return std::nullopt;
+    if (!n || !products(*n) || !fits() || (hidesByInfinity_ && looksForNan(last))) return std::nullopt;
     found_.result = last.outputs[0];
     if (found_.leading) takeReshape();
     return found_;
@@ -161,10 +166,20 @@ class AttentionSearch {
   std::optional<DType> dtypeOf(ValueId v) const { return g_.value(v).type.tensorInfo.dtype; }
   bool isFloat(ValueId v) const { return dtypeOf(v) && isFloatingPoint(*dtypeOf(v)); }
 
+  /// Whether its only reader names it in several places: `p @ p`.
+  bool readsTwice(const Value& value) const {
+    size_t places = 0;
+    const auto count = [&](ValueId v) { places += v == value.id; };
+    const Node& reader = g_.node(value.users.front());
+    for (const Argument& a : reader.args) a.forEachValue(count);
+    for (const auto& [key, a] : reader.kwargs) a.forEachValue(count);
+    return places != 1;
+  }
+
   /// What makes a value that nobody else reads, in the block and region of the last product.
   const Node* producer(ValueId v) const {
     const Value& value = g_.value(v);
-    if (!value.producer || value.users.size() != 1 || value.returnUses > 0) return nullptr;
+    if (!value.producer || value.users.size() != 1 || value.returnUses > 0 || readsTwice(value)) return nullptr;
     const Node& n = g_.node(value.producer);
     const bool isHere = n.parent == last_->parent && index_.regionOf(n.id) == index_.regionOf(last_->id);
     return isHere && n.op->pure() && n.outputs.size() == 1 && !n.args.empty() ? &n : nullptr;
@@ -222,14 +237,13 @@ class AttentionSearch {
     const std::vector<Argument>* sizes = n.args.size() > 1 ? n.args[1].items() : nullptr;
     if (!sizes || sizes->size() != a) return false;
     const std::array first{(*sizes)[0], (*sizes)[1]};
-    if (ofWindows) {
-      const int64_t* second = first[1].as<int64_t>();
-      if (second && *second < 0) return false;
-      found_.windows = first;
-    } else if (!found_.leading) {
-      found_.leading = first;
-      apart_ = {(*after)[0], (*after)[1]};
-    }
+    const int64_t* second = first[1].as<int64_t>();
+    if (ofWindows && second && *second < 0) return false;
+    auto& names = ofWindows ? found_.windows : found_.leading;
+    auto& dims = ofWindows ? windowsApart_ : apart_;
+    if (dims && (!areSame((*dims)[0], (*after)[0]) || !areSame((*dims)[1], (*after)[1]))) return false;
+    names = first;
+    dims = {(*after)[0], (*after)[1]};
     return true;
   }
 
@@ -316,7 +330,9 @@ class AttentionSearch {
     const bool isLowest = *fill * factor_ <= swallowsAll ||
                           (*fill <= lowestOfHalf && dtypeOf(n.args[scores].valueId()) == DType::Float16);
     if (!isLowest) return nullptr;
-    addTerm({condition, 1, true, isInverted}, n.args[scores].valueId());
+    // Rows that are hidden whole by infinity are no numbers, or zeros; attention gives zeros.
+    hidesByInfinity_ = hidesByInfinity_ || std::isinf(*fill);
+    addTerm({condition, 1, true, isInverted, std::isinf(*fill) ? *fill : lowest}, n.args[scores].valueId());
     return step(n, scores);
   }
 
@@ -427,6 +443,15 @@ class AttentionSearch {
     return !found_.leading || t.rank == 4 || shape.size() < 3 || shape[0].size == 1 || shape[0] == batchAndHeads;
   }
 
+  /// Whether the model puts something else than zeros in the place of rows that are hidden whole.
+  bool looksForNan(const Node& last) const {
+    return std::ranges::any_of(g_.value(last.outputs[0]).users, [&](NodeId user) {
+      const Node& n = g_.node(user);
+      const Argument* nan = n.findArgument("nan");
+      return isNamed(n, {"isnan"}) || (isNamed(n, {"nan_to_num"}) && nan && !nan->isNone() && nan->number() != 0.0);
+    });
+  }
+
   /// A reshape behind the last product that takes batch and heads apart is part of it.
   void takeReshape() {
     const Value& product = g_.value(last_->outputs[0]);
@@ -445,8 +470,10 @@ class AttentionSearch {
   bool onGpu_;
   const Node* last_ = nullptr;
   size_t rank_ = 0;
-  double factor_ = 1;                        ///< what the scores are multiplied by from here to the softmax
-  std::optional<std::array<Dim, 2>> apart_;  ///< batch and heads, where `leading` is known
+  double factor_ = 1;                               ///< what the scores are multiplied by from here to the softmax
+  std::optional<std::array<Dim, 2>> apart_;         ///< batch and heads, where `leading` is known
+  std::optional<std::array<Dim, 2>> windowsApart_;  ///< the same of `windows`
+  bool hidesByInfinity_ = false;
   size_t headScaleRank_ = 0, termsOutside_ = 0;
   FoundAttention found_;
 };
@@ -455,11 +482,14 @@ class AttentionSearch {
 class AttentionEdit {
  public:
   /// `replaced`: what took the place of results of others.
-  AttentionEdit(GraphEditor& editor, FoundAttention found, std::unordered_map<ValueId, ValueId>& replaced)
+  /// `views`: what turns views behind it into reshapes, since attention lays its result out in its own way.
+  AttentionEdit(GraphEditor& editor, FoundAttention found, std::unordered_map<ValueId, ValueId>& replaced,
+                ViewRelaxation& views)
       : editor_(editor),
         g_(editor.graph()),
         found_(std::move(found)),
         replaced_(replaced),
+        views_(views),
         last_(found_.nodes.front()),
         b_(editor, last_) {}
 
@@ -492,6 +522,7 @@ class AttentionEdit {
     }
     editor_.replaceValue(result, made.valueId());
     replaced_.emplace(result, made.valueId());
+    views_.below(result, made.valueId());
     for (const NodeId n : found_.nodes) editor_.erase(n);
     editor_.commit();
   }
@@ -533,9 +564,10 @@ class AttentionEdit {
   Argument ofWindows(Argument mask, size_t rank) {
     const Argument windows = (*found_.windows)[1];
     Argument samples = (*found_.windows)[0];
+    const int64_t first = found_.q.order.empty() ? 0 : found_.q.order.front();
     if (const int64_t* n = samples.as<int64_t>(); n && *n < 0)
       samples = b_.call("aten.floordiv.int",
-                        {b_.call("aten.size.int", {Argument(found_.q.value), Argument(int64_t{0})}), windows});
+                        {b_.call("aten.size.int", {Argument(found_.q.value), Argument(first)}), windows});
     if (rank == 4) mask = b_.call("aten.unsqueeze.default", {mask, Argument(int64_t{0})});
     const Argument same(int64_t{-1});
     return together(b_.call("aten.expand.default", {mask, Argument::list({samples, windows, same, same, same})}));
@@ -548,28 +580,43 @@ class AttentionEdit {
     return b_.call("aten.unflatten.int", {x, Argument(int64_t{0}), Argument::list(sizes)});
   }
 
+  /// What the model adds and hides, in its order: a place that two conditions hide is no lower than others.
   Argument mask(const std::vector<Argument>& sizes) {
     Argument sum;
-    for (const MaskTerm& t : found_.terms) {
-      Argument a(t.tensor);
-      const std::vector<Dim>& shape = *g_.value(t.tensor).type.tensorInfo.shape;
-      if (found_.leading && t.rank == 3 && shape.size() == 3 && shape[0].size != 1) a = apart(a, sizes);
-      if (found_.windows && t.rank == 5 && shape.size() > 3) a = ofWindows(a, shape.size());
-      if (t.hides && t.isInverted)
-        a = b_.call("aten.where.Scalar", {a, Argument(0.0), Argument(lowest)});
-      else if (t.hides)
-        a = b_.call("aten.where.Scalar", {a, Argument(lowest), Argument(0.0)});
-      else if (t.factor != 1)
-        a = b_.call("aten.mul.Tensor", {a, Argument(t.factor)});
+    for (auto t = found_.terms.rbegin(); t != found_.terms.rend(); ++t) {
+      Argument a(t->tensor);
+      const std::vector<Dim>& shape = *g_.value(t->tensor).type.tensorInfo.shape;
+      if (found_.leading && t->rank == 3 && shape.size() == 3 && shape[0].size != 1) a = apart(a, sizes);
+      if (found_.windows && t->rank == 5 && shape.size() > 3) a = ofWindows(a, shape.size());
+      if (t->hides) {
+        sum = hidden(a, *t, sum);
+        continue;
+      }
+      if (t->factor != 1) a = b_.call("aten.mul.Tensor", {a, Argument(t->factor)});
       sum = sum.isNone() ? a : b_.call("aten.add.Tensor", {sum, a});
     }
     return sum;
+  }
+
+  Argument hidden(const Argument& condition, const MaskTerm& t, Argument sum) {
+    const Argument low(t.fill);
+    if (sum.isNone()) {
+      const Argument none(0.0);
+      return b_.call("aten.where.Scalar", {condition, t.isInverted ? none : low, t.isInverted ? low : none});
+    }
+    const auto dtype = sum.isValue() ? g_.value(sum.valueId()).type.tensorInfo.dtype : std::nullopt;
+    // Half types have no such number.
+    if (dtype == DType::Float16 || dtype == DType::BFloat16)
+      sum = b_.call("aten.to.dtype", {sum, Argument(DType::Float32)});
+    return t.isInverted ? b_.call("aten.where.ScalarOther", {condition, sum, low})
+                        : b_.call("aten.where.ScalarSelf", {condition, low, sum});
   }
 
   GraphEditor& editor_;
   const Graph& g_;
   FoundAttention found_;
   std::unordered_map<ValueId, ValueId>& replaced_;
+  ViewRelaxation& views_;
   NodeId last_;
   NodeBuilder b_;
 };
@@ -579,15 +626,22 @@ Status findAttention(GraphEditor& editor, const Step& step) {
   const GraphIndex index(editor.graph());
   std::vector<FoundAttention> all;
   AttentionSearch search(index, onGpu);
-  for (const NodeId id : index.order)
-    if (auto found = search.find(editor.graph().node(id))) all.push_back(std::move(*found));
+  std::unordered_set<NodeId> taken;  // the last product of one may be the first of another
+  for (const NodeId id : index.order) {
+    auto found = search.find(editor.graph().node(id));
+    const auto isTaken = [&](NodeId n) { return taken.contains(n); };
+    if (!found || std::ranges::any_of(found->nodes, isTaken)) continue;
+    taken.insert(found->nodes.begin(), found->nodes.end());
+    all.push_back(std::move(*found));
+  }
   if (editor.check() && !all.empty()) {
     std::vector<std::vector<NodeId>> places;
     for (const FoundAttention& f : all) places.emplace_back(f.nodes.rbegin(), f.nodes.rend());
     editor.check()->prepare(editor.graph(), places);
   }
   std::unordered_map<ValueId, ValueId> replaced;
-  for (FoundAttention& f : all) AttentionEdit(editor, std::move(f), replaced).apply();
+  ViewRelaxation views(editor);
+  for (FoundAttention& f : all) AttentionEdit(editor, std::move(f), replaced, views).apply();
   return done();
 }
 

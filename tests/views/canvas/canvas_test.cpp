@@ -72,7 +72,8 @@ class CanvasTest : public test::WindowFixture {
     };
     const int atHalf = rowsOfText(0.45), atThird = rowsOfText(0.3);  // too small for a second line
     QVERIFY2(atHalf >= 6 && atThird >= 6, qPrintable(QStringLiteral("%1 %2").arg(atHalf).arg(atThird)));
-    QVERIFY2(std::abs(atHalf - atThird) <= 1, qPrintable(QStringLiteral("the letters have one size at every zoom: %1 %2").arg(atHalf).arg(atThird)));
+    QVERIFY2(std::abs(atHalf - atThird) <= 1,
+             qPrintable(QStringLiteral("the letters have one size at every zoom: %1 %2").arg(atHalf).arg(atThird)));
     QCOMPARE(rowsOfText(11 / r.width()), 0);  // no room for three letters
   }
 
