@@ -6,6 +6,7 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <charconv>
+#include <limits>
 
 #include "core/formats/calling.h"
 #include "core/formats/graph_builder.h"
@@ -272,6 +273,7 @@ void TorchScriptConverter::noteName(const Bound& b, const jit::Value* v) {
 }
 
 void TorchScriptConverter::step(const jit::Node* n, Env& env) {
+  if (isOfCountingLoop(n)) return;
   convertNode(n, env);
   if (!metadata_) return;
   for (const jit::Value* v : n->outputs())
@@ -386,11 +388,59 @@ void TorchScriptConverter::nameBlocks() {
     }
 }
 
+// A loop over a number of turns that the writer wrote as one that counts for itself (countsForItself):
+//   while k < turns: …; k = k + 1
+std::optional<TorchScriptConverter::CountingLoop> TorchScriptConverter::countingLoop(const jit::Node* n) {
+  const auto isNumber = [](const jit::Value* v, int64_t number) {
+    const auto value = jit::toIValue(v);
+    return value && value->isInt() && value->toInt() == number;
+  };
+  const auto isCall = [](const jit::Node* call, c10::Symbol kind) {
+    return call->kind() == kind && call->inputs().size() == 2;
+  };
+  if (n->kind() != jit::prim::Loop || n->outputs().size() != 2) return std::nullopt;
+  const jit::Block* body = n->blocks()[0];
+  const jit::Node *start = n->input(1)->node(), *go = body->outputs()[0]->node();
+  for (const size_t place : {size_t{0}, size_t{1}}) {  // of the counter
+    const jit::Value *turn = body->inputs()[place + 1], *next = body->outputs()[place + 1];
+    const jit::Node* add = next->node();
+    if (isNumber(n->input(0), std::numeric_limits<int64_t>::max()) && isNumber(n->input(place + 2), 0) &&
+        !n->output(place)->hasUses() && !body->inputs()[0]->hasUses() && isCall(start, jit::aten::lt) &&
+        isNumber(start->input(0), 0) && start->output()->uses().size() == 1 && isCall(go, jit::aten::lt) &&
+        go->input(0) == next && go->input(1) == start->input(1) && go->output()->uses().size() == 1 &&
+        isCall(add, jit::aten::add) && add->input(0) == turn && isNumber(add->input(1), 1) && next->uses().size() == 2)
+      return CountingLoop{start->input(1), place, start, go, add};
+  }
+  return std::nullopt;
+}
+
+bool TorchScriptConverter::isOfCountingLoop(const jit::Node* n) {
+  if (n->kind() == jit::aten::add) {
+    const jit::Node* owner = n->owningBlock()->owningNode();
+    const auto counting = owner ? countingLoop(owner) : std::nullopt;
+    return counting && counting->add == n;
+  }
+  if (n->kind() != jit::aten::lt || n->output()->uses().size() != 1) return false;
+  const jit::Node* user = n->output()->uses().front().user;
+  if (user->kind() == jit::prim::Return) user = n->owningBlock()->owningNode();
+  const auto counting = user ? countingLoop(user) : std::nullopt;
+  return counting && (counting->start == n || counting->go == n);
+}
+
 void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   const jit::Block* body = n->blocks()[0];
+  const auto counting = countingLoop(n);
   materialiseWritten(body, env, n);
+  // Of the carried values and what stands for them: without the counter.
+  const auto isLeftOut = [&](size_t carried) { return counting && carried == counting->place; };
   std::vector<Argument> args;
-  for (const jit::Value* v : n->inputs()) {
+  for (size_t i = 0; i < n->inputs().size(); ++i) {
+    if (i >= 2 && isLeftOut(i - 2)) continue;
+    if (counting && i == 1) {
+      args.emplace_back(true);
+      continue;
+    }
+    const jit::Value* v = counting && i == 0 ? counting->turns : n->input(i);
     Bound& in = bound(v, env);
     // The body may change a container that the loop carries, so it becomes a value of its own.
     if (in.kind == Bound::Kind::Container && in.container->kind != Container::Kind::Tuple)
@@ -401,15 +451,20 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   const BlockId outer = block_;
   block_ = g_.addBlock(node);
   for (size_t i = 0; i < body->inputs().size(); ++i) {
-    const jit::Value* v = body->inputs()[i];
+    if (i >= 1 && isLeftOut(i - 1)) continue;
+    const jit::Value* v = body->inputs()[counting && i == 0 ? counting->place + 1 : i];
     env[v] = Bound::of(g_.addBlockParameter(block_, i == 0 ? "trip" : "carried", graftType(*v->type())));
   }
   run(body, env);
   std::vector<Argument> returns;
-  for (const jit::Value* v : body->outputs()) returns.push_back(argument(bound(v, env), n));
+  for (size_t i = 0; i < body->outputs().size(); ++i) {
+    if (i >= 1 && isLeftOut(i - 1)) continue;
+    returns.push_back(counting && i == 0 ? Argument(true) : argument(bound(body->outputs()[i], env), n));
+  }
   g_.setReturns(block_, std::move(returns));
   block_ = outer;
-  for (const jit::Value* v : n->outputs()) env[v] = Bound::of(g_.addOutput(node, "loop", graftType(*v->type())));
+  for (size_t i = 0; i < n->outputs().size(); ++i)
+    if (!isLeftOut(i)) env[n->output(i)] = Bound::of(g_.addOutput(node, "loop", graftType(*n->output(i)->type())));
 }
 
 // Where the schema wants a dtype, a layout or a memory format, an int stands for it.

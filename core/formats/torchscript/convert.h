@@ -102,6 +102,14 @@ class TorchScriptConverter {
   std::string nameInFile(const torch::jit::Value*) const;
   void branch(const torch::jit::Node*, Env&);
   void loop(const torch::jit::Node*, Env&);
+  /// A loop that counts its turns, and the nodes that do.
+  struct CountingLoop {
+    const torch::jit::Value* turns;
+    size_t place;  ///< of the counter among the carried values
+    const torch::jit::Node *start, *go, *add;
+  };
+  static std::optional<CountingLoop> countingLoop(const torch::jit::Node*);
+  static bool isOfCountingLoop(const torch::jit::Node*);
   void nameBlocks();
   OperatorRef overloadForNumbers(const torch::jit::Node*, Env&, OperatorRef);
   void generic(const torch::jit::Node*, Env&);

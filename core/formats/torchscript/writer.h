@@ -102,6 +102,7 @@ class TorchScriptWriter {
   // writer_nodes.cpp: nodes and their arguments
   void writeNode(const Node&, const CallSegments&);
   bool writeStructural(const Node&, const CallSegments&);
+  bool countsForItself(const Node&) const;
   void writeControlFlow(const Node&, const CallSegments&);
   void writeAttribute(const Node&);
   void writeUnknown(const Node&);

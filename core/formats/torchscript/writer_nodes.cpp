@@ -4,12 +4,14 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+
 #include <torch/csrc/jit/api/compilation_unit.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <algorithm>
 #include <cctype>
+#include <limits>
 #include <set>
 #include <unordered_set>
 
@@ -291,8 +293,17 @@ TorchScriptWriter::JitValue* TorchScriptWriter::typedNone(JitValue* v, const Typ
   return append(at_.graph->createUninitialized(type))->output();
 }
 
+/// PyTorch 2.11's interpreter may emit a loop of one result behind the other operands of what reads it. It then takes
+/// values that those and the body share for used up, and the second turn finds them gone. Such a loop over a number of
+/// turns is written as one that counts, which has two results.
+bool TorchScriptWriter::countsForItself(const Node& n) const {
+  const auto isTrue = [](const Argument& a) { return a == Argument(true); };
+  return n.blocks.size() == 1 && n.outputs.size() == 1 && n.args.size() == 3 && isTrue(n.args[1]) &&
+         isTrue(g_.block(n.blocks[0]).returns.front());
+}
+
 void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut) {
-  const bool loop = n.blocks.size() == 1;
+  const bool loop = n.blocks.size() == 1, counts = countsForItself(n);
   std::vector<JitValue*> inputs;
   for (size_t i = 0; i < n.args.size(); ++i) {
     c10::TypePtr wanted;
@@ -303,13 +314,25 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     inputs.push_back(argument(n.args[i], wanted));
     if (loop && i >= 2) inputs[i] = typedNone(inputs[i], g_.value(n.outputs[i - 2]).type);
   }
-  jit::Node* made = append(at_.graph->create(loop ? c10::prim::Loop : c10::prim::If, inputs, n.outputs.size()));
+  JitValue* const turns = inputs.front();
+  if (counts) {
+    JitValue* const zero = constant(int64_t{0});
+    inputs[0] = constant(std::numeric_limits<int64_t>::max());
+    inputs[1] = call("aten::lt", {zero, turns}, c10::BoolType::get());
+    inputs.push_back(zero);
+  }
+  jit::Node* made =
+      append(at_.graph->create(loop ? c10::prim::Loop : c10::prim::If, inputs, n.outputs.size() + (counts ? 1 : 0)));
   jit::Block* outer = at_.block;
   const bool outermost = !at_.control;
   if (outermost) at_.control = made;
   for (BlockId b : n.blocks) {
     at_.block = made->addBlock();
-    for (ValueId p : g_.block(b).parameters) bind(p, at_.block->addInput());
+    if (counts) at_.block->addInput();
+    for (ValueId p : g_.block(b).parameters)
+      if (!counts || p != g_.block(b).parameters.front()) bind(p, at_.block->addInput());
+    JitValue* const turn = counts ? at_.block->addInput() : nullptr;
+    if (counts) bind(g_.block(b).parameters.front(), turn);
     // The parameters of a loop's block have the types of the carried values.
     for (size_t i = 2; loop && i < inputs.size(); ++i) at_.block->inputs()[i - 1]->setType(inputs[i]->type());
     writeItems(cut.items(b), cut);
@@ -319,6 +342,11 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
       const size_t output = loop ? i - 1 : i;  // a loop's first return says whether it goes on
       if (!loop || i > 0) result = typedNone(result, g_.value(n.outputs[output]).type);
       at_.block->registerOutput(result);
+    }
+    if (counts) {
+      JitValue* const next = call("aten::add", {turn, constant(int64_t{1})}, c10::IntType::get());
+      at_.block->registerOutput(next);
+      at_.block->replaceOutput(0, call("aten::lt", {next, turns}, c10::BoolType::get()));
     }
     at_.block = outer;
   }
@@ -332,6 +360,7 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     made->output(i)->setType(type);
     bind(n.outputs[i], made->output(i), true);
   }
+  if (counts) made->output(1)->setType(c10::IntType::get());
 }
 
 // For an operator that this machine does not have. Printed code holds no schemas, so the call is printed as it stands;
