@@ -343,8 +343,11 @@ class AttentionSearch {
 
   /// Whether a product is found through what may stand between.
   bool leadsToProduct(ValueId v) const {
-    constexpr int mostSteps = 12;
-    for (int i = 0; i < mostSteps; ++i) {
+    int left = 64;  // steps, in all ways together
+    return leadsToProduct(v, left);
+  }
+  bool leadsToProduct(ValueId v, int& left) const {
+    while (--left > 0) {
       const Node* n = producer(v);
       if (!n) return false;
       if (isFirst(*n)) return true;
@@ -355,7 +358,8 @@ class AttentionSearch {
       size_t operand = 0;
       if (isNamed(*n, {"where"})) operand = n->args[1].isValue() ? 1 : 2;
       if (isNamed(*n, {"mul"}) && !n->args[0].isValue()) operand = 1;
-      if (isNamed(*n, {"add"}) && n->args[0].isValue() && n->args[1].isValue() && !leadsToProduct(n->args[0].valueId()))
+      if (isNamed(*n, {"add"}) && n->args[0].isValue() && n->args[1].isValue() &&
+          !leadsToProduct(n->args[0].valueId(), left))
         operand = 1;
       if (operand >= n->args.size() || !n->args[operand].isValue()) return false;
       v = n->args[operand].valueId();

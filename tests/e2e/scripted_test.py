@@ -207,6 +207,19 @@ class Gathers(nn.Module):
         return torch.cat([b, c, y], 1)
 
 
+class Begins(nn.Module):
+    """What a loop carries begins as None."""
+
+    def forward(self, x, turns: torch.Tensor):
+        c: Optional[torch.Tensor] = None
+        y = x
+        for _ in range(int(turns.item())):
+            if c is not None:
+                y = torch.tanh(y) * c + 1
+            c = torch.sigmoid(y) * 0.5 + 0.1
+        return y + 1
+
+
 class Scripted(TestCase):
     def scripted(self, module):
         torch.manual_seed(0)
@@ -275,7 +288,7 @@ class Scripted(TestCase):
         text = self.done("text", path, "--inputs", inputs).stdout
         self.assertNotIn(": tensor", text)
 
-    def test_a_loop_of_one_result_runs_again_and_is_read_back_as_it_was(self):
+    def test_loops_run_again_begin_with_none_and_are_read_back_as_they_were(self):
         torch.manual_seed(0)
         model = Gathers().eval()
         path, inputs, out, copy = (self.folder / name for name in ("m.pt", "in.pt", "out.pt", "copy.pt"))
@@ -290,6 +303,12 @@ class Scripted(TestCase):
                 given = torch.randn(6, 6), torch.tensor(turns)
                 torch.testing.assert_close(written(*given), model(*given), rtol=1e-4, atol=1e-5)
         self.done("convert", path, "-o", copy)
+        begins, fast = self.folder / "begins.pt", self.folder / "fast.pt"
+        torch.jit.script(Begins().eval()).save(str(begins))
+        self.done("apply", begins, *recipe, "--inputs", inputs, "-o", fast)
+        for turns in (3, 0, 1, 4):
+            given = torch.randn(6, 6), torch.tensor(turns)
+            torch.testing.assert_close(torch.jit.load(fast)(*given), Begins()(*given), rtol=1e-4, atol=1e-5)
 
         def loops(file):
             return [line.split(" {")[0].split(' "')[0] for line in self.done("text", file).stdout.splitlines() if "prim.Loop" in line]

@@ -304,6 +304,13 @@ bool TorchScriptWriter::countsForItself(const Node& n) const {
 
 void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut) {
   const bool loop = n.blocks.size() == 1, counts = countsForItself(n);
+  // What a loop carries may begin as None, or end as it, though its result is none in the runs that were seen.
+  const auto typeOfResult = [&](size_t i) -> const Type& {
+    const Type& result = g_.value(n.outputs[i]).type;
+    if (!loop) return result;
+    const Type& carried = g_.value(g_.block(n.blocks[0]).parameters[i + 1]).type;
+    return carried.kind == Type::Kind::Optional ? carried : result;
+  };
   std::vector<JitValue*> inputs;
   for (size_t i = 0; i < n.args.size(); ++i) {
     c10::TypePtr wanted;
@@ -312,7 +319,7 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
     else if (i < 2)
       wanted = i == 0 ? c10::TypePtr(c10::IntType::get()) : c10::TypePtr(c10::BoolType::get());
     inputs.push_back(argument(n.args[i], wanted));
-    if (loop && i >= 2) inputs[i] = typedNone(inputs[i], g_.value(n.outputs[i - 2]).type);
+    if (loop && i >= 2) inputs[i] = typedNone(inputs[i], typeOfResult(i - 2));
   }
   JitValue* const turns = inputs.front();
   if (counts) {
@@ -340,7 +347,7 @@ void TorchScriptWriter::writeControlFlow(const Node& n, const CallSegments& cut)
       c10::TypePtr wanted = loop && i == 0 ? c10::TypePtr(c10::BoolType::get()) : nullptr;
       JitValue* result = argument(g_.block(b).returns[i], wanted);
       const size_t output = loop ? i - 1 : i;  // a loop's first return says whether it goes on
-      if (!loop || i > 0) result = typedNone(result, g_.value(n.outputs[output]).type);
+      if (!loop || i > 0) result = typedNone(result, typeOfResult(output));
       at_.block->registerOutput(result);
     }
     if (counts) {
