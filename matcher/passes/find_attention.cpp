@@ -120,6 +120,13 @@ std::vector<int64_t> orderOf(const std::string& letters, const std::string& from
   return std::ranges::is_sorted(order) ? std::vector<int64_t>() : order;
 }
 
+std::vector<int64_t> lastTwoSwapped(size_t rank) {
+  std::vector<int64_t> order(rank);
+  std::iota(order.begin(), order.end(), 0);
+  std::swap(order[rank - 1], order[rank - 2]);
+  return order;
+}
+
 class AttentionSearch {
  public:
   AttentionSearch(const GraphIndex& index, bool onGpu) : g_(index.graph), index_(index), onGpu_(onGpu) {}
@@ -215,13 +222,17 @@ class AttentionSearch {
   }
   static bool isFirst(const Node& n) { return operandsOf(n).has_value(); }
 
+  static bool isCastOrCopy(const Node& n) {
+    return isNamed(n, {"to", "_to_copy", "type_as", "clone", "contiguous", "alias"});
+  }
+
   /// A cast between floating-point types, a copy, or a reshape that leaves queries and keys as they are.
   bool onlyHandsOn(const Node& n) {
     if (!n.args[0].isValue()) return false;
     const ValueId from = n.args[0].valueId(), to = n.outputs[0];
     const auto *before = shapeOf(from), *after = shapeOf(to);
     if (!before || !after || !isFloat(from) || !isFloat(to)) return false;
-    if (isNamed(n, {"to", "_to_copy", "type_as", "clone", "contiguous", "alias"})) return areSame(*before, *after);
+    if (isCastOrCopy(n)) return areSame(*before, *after);
     if (dtypeOf(from) != dtypeOf(to)) return false;
     if (isNamed(n, {"expand"})) return areSame(*before, *after);
     if (!n.op->is(OperatorFact::Reshape) || before->size() < 3 || after->size() < 3) return false;
@@ -351,9 +362,8 @@ class AttentionSearch {
       const Node* n = producer(v);
       if (!n) return false;
       if (isFirst(*n)) return true;
-      const bool passes = n->op->is(OperatorFact::Reshape) ||
-                          isNamed(*n, {"to", "_to_copy", "type_as", "clone", "contiguous", "alias", "expand", "mul",
-                                       "div", "add", "sub", "masked_fill", "where"});
+      const bool passes = n->op->is(OperatorFact::Reshape) || isCastOrCopy(*n) ||
+                          isNamed(*n, {"expand", "mul", "div", "add", "sub", "masked_fill", "where"});
       if (!passes) return false;
       size_t operand = 0;
       if (isNamed(*n, {"where"})) operand = n->args[1].isValue() ? 1 : 2;
@@ -389,9 +399,7 @@ class AttentionSearch {
       found_.q.order = orderOf(c->batch + c->rows + c->inner, c->operands[0]);
       found_.k.order = orderOf(c->batch + c->columns + c->inner, c->operands[1]);
     } else {
-      for (size_t i = 0; i + 2 < rank_; ++i) found_.k.order.push_back(static_cast<int64_t>(i));
-      found_.k.order.push_back(static_cast<int64_t>(rank_) - 1);
-      found_.k.order.push_back(static_cast<int64_t>(rank_) - 2);
+      found_.k.order = lastTwoSwapped(rank_);
     }
     // The kernels compute in float32 whatever they read.
     for (Operand* o : {&found_.q, &found_.k, &found_.v}) o->value = beforeCast(o->value);
@@ -400,7 +408,7 @@ class AttentionSearch {
 
   ValueId beforeCast(ValueId v) const {
     const Node* n = g_.value(v).producer ? &g_.node(g_.value(v).producer) : nullptr;
-    if (!n || !isNamed(*n, {"to", "_to_copy", "float"}) || n->args.empty() || !n->args[0].isValue()) return v;
+    if (!n || !isNamed(*n, {"to", "_to_copy"}) || n->args.empty() || !n->args[0].isValue()) return v;
     const ValueId from = n->args[0].valueId();
     const auto isHalf = dtypeOf(from) == DType::Float16 || dtypeOf(from) == DType::BFloat16;
     return isHalf && dtypeOf(v) == DType::Float32 ? from : v;
@@ -512,18 +520,8 @@ class AttentionEdit {
       return editor_.noteRefused(b_.error()->message);
     }
     editor_.setType(made.valueId(), g_.value(result).type);
-    std::vector<NodeId> before(found_.nodes.rbegin(), found_.nodes.rend());
-    if (editor_.check()) {
-      RewriteVerification v = editor_.check()->check(
-          {g_, "find_attention", false, before, editor_.record().added, {{result, made.valueId()}}, {}});
-      if (v.verdict == RewriteVerification::Verdict::Failed) {
-        RolledBack back{g_.node(last_).name, std::string(g_.scopeOf(last_)), {}, std::move(v)};
-        for (const NodeId n : before) back.nodes.push_back(g_.node(n).name);
-        editor_.cancel();
-        return editor_.noteRolledBack(std::move(back));
-      }
-      editor_.record().verification = std::move(v);
-    }
+    const std::vector<NodeId> before(found_.nodes.rbegin(), found_.nodes.rend());
+    if (!passesCheck(editor_, "find_attention", last_, before, {{result, made.valueId()}})) return;
     editor_.replaceValue(result, made.valueId());
     replaced_.emplace(result, made.valueId());
     views_.below(result, made.valueId());
@@ -557,10 +555,8 @@ class AttentionEdit {
   Argument inOrder(const Argument& x, const std::vector<int64_t>& order) {
     const auto n = static_cast<int64_t>(order.size());
     if (order.empty()) return x;
-    std::vector<int64_t> swapped(order.size());
-    std::iota(swapped.begin(), swapped.end(), 0);
-    std::swap(swapped[order.size() - 1], swapped[order.size() - 2]);
-    if (order == swapped) return b_.call("aten.transpose.int", {x, Argument(n - 2), Argument(n - 1)});
+    if (order == lastTwoSwapped(order.size()))
+      return b_.call("aten.transpose.int", {x, Argument(n - 2), Argument(n - 1)});
     return b_.call("aten.permute.default", {x, Argument::ints(order)});
   }
 

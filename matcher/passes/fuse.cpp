@@ -95,21 +95,11 @@ class GroupEdit {
       editor_.cancel();
       return s;
     }
-    if (editor_.check()) {
-      RewriteVerification v =
-          editor_.check()->check({g_, "fuse", false, group_.nodes, editor_.record().added, outputs, {}});
-      if (v.verdict == RewriteVerification::Verdict::Failed) {
-        if (!group_.choice.isEmpty())
-          v.why = (group_.choice.isEdited() ? "the hand-edited kernel (" : "with the chosen schedule (") +
-                  group_.choiceEntry + "): " + v.why;
-        RolledBack back{g_.node(last_).name, std::string(g_.scopeOf(last_)), {}, std::move(v)};
-        for (const NodeId n : group_.nodes) back.nodes.push_back(g_.node(n).name);
-        editor_.cancel();
-        editor_.noteRolledBack(std::move(back));
-        return done();
-      }
-      editor_.record().verification = std::move(v);
-    }
+    const std::string blamed = group_.choice.isEmpty() ? ""
+                                                       : (group_.choice.isEdited() ? "the hand-edited kernel ("
+                                                                                   : "with the chosen schedule (") +
+                                                             group_.choiceEntry + "): ";
+    if (!passesCheck(editor_, "fuse", last_, group_.nodes, outputs, blamed)) return done();
     moveReaders();
     for (const auto& [old, now] : outputs) {
       editor_.replaceValue(old, now);

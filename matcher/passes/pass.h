@@ -15,7 +15,10 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "core/ir/graph.h"
 #include "core/ir/semantics.h"
@@ -42,6 +45,12 @@ std::optional<size_t> convolutionOperand(const Node&, std::string_view parameter
 
 /// Whether what the step makes is for a GPU: its argument `gpu` says so, or the types of the graph do.
 bool isForGpu(const Graph&, const Step&);
+
+/// Asks the editor's check, where it has one, about the open edit of a pass, which replaces the nodes `before`, of
+/// which `last` comes last, and their outputs. An edit that fails is cancelled and noted as taken back, with `blamed`
+/// in front of the reason: false then.
+bool passesCheck(GraphEditor&, std::string_view pass, NodeId last, const std::vector<NodeId>& before,
+                 const std::vector<std::pair<ValueId, ValueId>>& outputs, const std::string& blamed = {});
 
 /// An edit: erases nodes that no output and no effect of the model depends on, and weights that nobody uses.
 void eliminateDeadNodes(GraphEditor& editor);

@@ -37,6 +37,23 @@ bool isForGpu(const Graph& g, const Step& step) {
   return said ? *said : isOnGpu(g);
 }
 
+bool passesCheck(GraphEditor& editor, std::string_view pass, NodeId last, const std::vector<NodeId>& before,
+                 const std::vector<std::pair<ValueId, ValueId>>& outputs, const std::string& blamed) {
+  if (!editor.check()) return true;
+  const Graph& g = editor.graph();
+  RewriteVerification v = editor.check()->check({g, pass, false, before, editor.record().added, outputs, {}});
+  if (v.verdict != RewriteVerification::Verdict::Failed) {
+    editor.record().verification = std::move(v);
+    return true;
+  }
+  v.why = blamed + v.why;
+  RolledBack back{g.node(last).name, std::string(g.scopeOf(last)), {}, std::move(v)};
+  for (const NodeId n : before) back.nodes.push_back(g.node(n).name);
+  editor.cancel();
+  editor.noteRolledBack(std::move(back));
+  return false;
+}
+
 std::optional<bool> switchOf(const Step& step, std::string_view name) {
   for (const auto& [key, value] : step.kwargs)
     if (key == name && value.as<bool>()) return *value.as<bool>();

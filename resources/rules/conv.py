@@ -221,6 +221,18 @@ class FoldBatchNormWithBiasInVolumes(Rule):
         return w.dim() == 5
 
 
+def linear_normed(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+    """A linear layer with the batch norm behind it in its weights."""
+    factor = gamma * torch.rsqrt(var + eps)
+    return F.linear(x, w * factor.view(-1, 1), beta - mean * factor)
+
+
+def linear_with_bias_normed(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
+    """The same of one that has a bias."""
+    factor = gamma * torch.rsqrt(var + eps)
+    return F.linear(x, w * factor.view(-1, 1), (b - mean) * factor + beta)
+
+
 class FoldBatchNormOfLinear(Rule):
     """The same for a linear layer."""
 
@@ -229,8 +241,7 @@ class FoldBatchNormOfLinear(Rule):
         return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
 
     def replacement(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
-        factor = gamma * torch.rsqrt(var + eps)
-        return F.linear(x, w * factor.view(-1, 1), beta - mean * factor)
+        return linear_normed(x, w, mean, var, gamma, beta, eps)
 
     def where(x):
         return x.dim() == 2
@@ -244,8 +255,7 @@ class FoldBatchNormOfLinearWithBias(Rule):
         return F.batch_norm(y, mean, var, gamma, beta, training=False, momentum=_, eps=eps)
 
     def replacement(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
-        factor = gamma * torch.rsqrt(var + eps)
-        return F.linear(x, w * factor.view(-1, 1), (b - mean) * factor + beta)
+        return linear_with_bias_normed(x, w, b, mean, var, gamma, beta, eps)
 
     def where(x):
         return x.dim() == 2

@@ -9,7 +9,7 @@ from conv import AddedBatchNorm, AddedBatchNormByChannel, AddedConvolutions
 from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh, ConvHardSigmoid, ConvHardSwish, ConvLast
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
-from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime
+from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime, linear_normed, linear_with_bias_normed
 from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels, _
 from graft import eliminate_common, eliminate_dead, find_attention, find_products, fold_constants, functionalize, fuse, normalize
 from graft import remove_dropout, share_masks, split_bias
@@ -26,8 +26,7 @@ class FoldBatchNormOfFlatLinear(Rule):
         return F.batch_norm(y.flatten(0, 1), mean, var, gamma, beta, training=False, momentum=_, eps=eps).reshape_as(y)
 
     def replacement(x, w: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
-        factor = gamma * torch.rsqrt(var + eps)
-        return F.linear(x, w * factor.view(-1, 1), beta - mean * factor)
+        return linear_normed(x, w, mean, var, gamma, beta, eps)
 
     def where(x):
         return x.dim() == 3
@@ -41,8 +40,7 @@ class FoldBatchNormOfFlatLinearWithBias(Rule):
         return F.batch_norm(y.flatten(0, 1), mean, var, gamma, beta, training=False, momentum=_, eps=eps).reshape_as(y)
 
     def replacement(x, w: Weight, b: Weight, mean: Weight, var: Weight, gamma: Weight, beta: Weight, eps: float):
-        factor = gamma * torch.rsqrt(var + eps)
-        return F.linear(x, w * factor.view(-1, 1), (b - mean) * factor + beta)
+        return linear_with_bias_normed(x, w, b, mean, var, gamma, beta, eps)
 
     def where(x):
         return x.dim() == 3
