@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -131,7 +132,10 @@ inline std::string compareRun(const loops::Program& program, const Comparison& c
   return "";
 }
 
-inline std::string compareCode(const loops::Program& program, const Comparison& c, codegen::CpuLevel level) {
+/// `general`, where given, keeps the code for any sizes and dense memory, for further calls with the same program and
+/// level.
+inline std::string compareCode(const loops::Program& program, const Comparison& c, codegen::CpuLevel level,
+                               std::optional<CompiledProgram>* general = nullptr) {
   loops::Program copy = program;
   codegen::CpuOptions options;
   options.level = level;
@@ -142,9 +146,14 @@ inline std::string compareCode(const loops::Program& program, const Comparison& 
       options.layouts.push_back(codegen::constantLayout(copy, detail::makeSpace(program, id, c).strides));
   }
   if (c.isSpecialised) options.sizes = c.sizes;
-  const CompiledProgram compiled(std::move(copy), options);
-  return compareRun(program, c,
-                    [&](const std::vector<void*>& buffers) { return compiled.run(buffers, c.sizes, c.slice); });
+  const auto compare = [&](const CompiledProgram& compiled) {
+    return compareRun(program, c,
+                      [&](const std::vector<void*>& buffers) { return compiled.run(buffers, c.sizes, c.slice); });
+  };
+  if (!general || c.places != Comparison::Places::Dense || c.isSpecialised)
+    return compare(CompiledProgram(std::move(copy), options));
+  if (!general->has_value()) general->emplace(std::move(copy), options);
+  return compare(**general);
 }
 
 }  // namespace graft::test
