@@ -17,6 +17,11 @@ SAMPLES = BUILD / "samples"
 MINILM, SENTENCES = SAMPLES / "minilm.pt", SAMPLES / "sentences.pt"
 RULES = SOURCE / "resources" / "rules" / "transformer.py"
 
+sys.path.insert(0, str(SOURCE / "tests" / "support"))
+import warm  # noqa: E402
+
+warm.up(BUILD)
+
 
 def graft(*arguments, timeout=120):
     """Runs the program to its end. Output is text; a signal's number comes back negative, as subprocess has it."""
