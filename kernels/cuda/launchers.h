@@ -169,6 +169,18 @@ cudaError_t launchAttention(const AttentionArgs& a, cudaStream_t stream);
 int attentionHopperVariants();
 int attentionHopperChoice(const AttentionArgs& a);
 cudaError_t launchAttentionHopper(const AttentionArgs& a, int variant, cudaStream_t stream);
+// mask_rows.cu: out [batch, heads, queries, rowStride] in a half type from a mask by query and key, as it is added to
+// the scores: a bool gives 0 or -infinity. rowStride is a multiple of 8, at least `keys`; what lies behind the keys is
+// 0.
+struct MaskRowsArgs {
+  MaskArg mask;
+  void* out = nullptr;  // aligned to 16 bytes
+  int batch = 0, heads = 0, queries = 0, keys = 0;
+  int64_t rowStride = 0;
+  bool pdl = true;
+  Dtype dtype = Dtype::kHalf;
+};
+cudaError_t launchMaskRows(const MaskRowsArgs& a, cudaStream_t stream);
 // attention_rows.cu: attention of up to 16 queries and 32 keys per batch, and the product that follows. The product's x
 // is the attention's output, batch * queries rows; p.x and p.m are not read. Half types; 4, 8, 12 or 16 heads of size
 // 32 or 64.

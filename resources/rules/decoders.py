@@ -7,7 +7,7 @@ their norms and softmax are part of the patterns.
 import torch
 import torch.nn.functional as F
 from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional, _
-from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout
+from graft import eliminate_common, eliminate_dead, fold_constants, normalize, remove_dropout, simplify_masks
 from transformer import AddLayerNorm, GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, NewGelu
 from transformer import AlibiAttention, AlibiAttentionMaskedBefore, AlibiAttentionWithoutMask, AttentionScaledBefore
 from transformer import AttentionScaledBeforeWithoutMask
@@ -353,6 +353,7 @@ class Gpt2(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        simplify_masks,
         SelectedFill,  # before numbers in tensors become constants
         fold_constants,
         Conv1D,
@@ -389,6 +390,7 @@ class Gpt2(Recipe):
         LinearAdd,
         Linear,
         LinearWithoutBias,
+        simplify_masks,  # of attention that the rules above found
         eliminate_dead,
     ]
 
@@ -399,6 +401,7 @@ class Llama(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        simplify_masks,
         fold_constants,
         QkvProjection,
         QkvProjectionWithBias,
@@ -416,6 +419,7 @@ class Llama(Recipe):
         GeluTanhLinearWithoutBias,
         Linear,
         LinearWithoutBias,
+        simplify_masks,  # of attention that the rules above found
         eliminate_dead,
     ]
 
@@ -426,6 +430,7 @@ class T5(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        simplify_masks,
         SelectedFill,  # before numbers in tensors become constants
         fold_constants,
         QkvProjection,
@@ -446,6 +451,7 @@ class T5(Recipe):
         NewGelu,
         GeluTanhLinearWithoutBias,
         LinearWithoutBias,
+        simplify_masks,  # of attention that the rules above found
         eliminate_dead,
     ]
 
@@ -456,6 +462,7 @@ class RotaryEncoder(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        simplify_masks,
         fold_constants,
         QkvUnbind,
         QkvProjection,
@@ -469,5 +476,6 @@ class RotaryEncoder(Recipe):
         LinearAdd,
         Linear,
         LinearWithoutBias,
+        simplify_masks,  # of attention that the rules above found
         eliminate_dead,
     ]

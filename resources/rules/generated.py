@@ -12,7 +12,7 @@ from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatch
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime, linear_normed, linear_with_bias_normed
 from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels, _
 from graft import eliminate_common, eliminate_dead, find_attention, find_products, fold_constants, functionalize, fuse, normalize
-from graft import remove_dropout, share_masks, split_bias
+from graft import remove_dropout, share_masks, simplify_masks, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
@@ -102,6 +102,7 @@ class Generated(Recipe):
         eliminate_common,
         find_products,
         find_attention,
+        simplify_masks,
         FoldBatchNorm,
         FoldBatchNormWithBias,
         FoldBatchNormOverTime,
@@ -159,6 +160,7 @@ class Fused(Recipe):
         functionalize,
         find_products,
         find_attention,
+        simplify_masks,
         share_masks,
         conv1d_as_conv2d,
         fold_constants,

@@ -7,7 +7,7 @@ recipe removes it first.
 import torch
 import torch.nn.functional as F
 from graft import Recipe, Rule, Tensor, Weight, any_of, kernels, optional, _
-from graft import eliminate_dead, fold_constants, normalize, remove_dropout
+from graft import eliminate_dead, fold_constants, normalize, remove_dropout, simplify_masks
 
 
 def scalar(number):
@@ -794,6 +794,7 @@ class Encoder(Recipe):
     steps = [
         normalize,
         remove_dropout,
+        simplify_masks,
         EmbeddingLayerNorm,  # before the positions of fixed sizes are looked up for good
         TwoEmbeddingsLayerNorm,
         PaddingMask,
@@ -829,6 +830,7 @@ class Encoder(Recipe):
         WindowAttention,
         GridAttention,
         CosineAttention,
+        simplify_masks,  # of attention that the rules above found
         NewGelu,
         QuickGelu,
         GeluLinear,

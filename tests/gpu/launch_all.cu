@@ -261,6 +261,12 @@ int main() {
     expect("attention, plain", launchAttentionPlain(a, nullptr));
     for (int variant = 0; variant < attentionHopperVariants(); ++variant)
       expect("attention, wgmma", launchAttentionHopper(a, variant, nullptr));
+    if (!mask) continue;
+    MaskRowsArgs rows;
+    rows.mask = a.mask, rows.dtype = a.dtype, rows.out = y;
+    rows.batch = s[0], rows.queries = s[1], rows.keys = s[2], rows.heads = 1;
+    rows.rowStride = (s[2] + 7) / 8 * 8;
+    expect("mask rows", launchMaskRows(rows, nullptr));
   }
   launchGradients(x, w, v, y);
   SoftmaxArgs softmax;

@@ -23,7 +23,7 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // Part of the file's name. Increase it when the kernels change so much that old choices mislead.
-constexpr int kKernelVersion = 9;
+constexpr int kKernelVersion = 10;
 
 bool printable(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= ' ' && c <= '~'; });

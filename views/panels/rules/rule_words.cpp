@@ -72,6 +72,7 @@ RuleWords::RuleWords(QsciLexer* lexer, const QStringList& words) : QsciAbstractA
                            "channels_last",
                            "conv1d_as_conv2d",
                            "share_masks",
+                           "simplify_masks",
                            "split_bias",
                            "fuse",
                            "partition",

@@ -1,0 +1,116 @@
+// simplify_masks: attention with a mask that hides nothing has none, and one whose mask hides what comes later says so
+// by its flag: kernels skip what is hidden, and nobody makes the mask. Such masks are made of positions
+// (matcher/search/known_masks.h). Sums with masks of zeros, and fills where nothing is to be filled, go too.
+#include <algorithm>
+#include <string_view>
+
+#include "matcher/passes/pass.h"
+#include "matcher/search/graph_index.h"
+#include "matcher/search/known_masks.h"
+
+namespace graft {
+namespace {
+
+/// What is added to a score that softmax shall not see.
+constexpr double hiding = -1e4;
+
+/// Where an attention operator has its operands.
+struct AttentionPlaces {
+  size_t mask, causal;
+};
+std::optional<AttentionPlaces> attentionPlaces(const Node& n) {
+  if (n.op->name == "aten.scaled_dot_product_attention.default" && n.args.size() > 5) return AttentionPlaces{3, 5};
+  if (n.op->name == "graft.attention.default" && n.args.size() > 5) return AttentionPlaces{3, 5};
+  return std::nullopt;
+}
+
+const std::vector<Dim>* shapeOf(const Graph& g, const Argument& a) {
+  const TensorInfo& t = g.value(a.valueId()).type.tensorInfo;
+  return t.shape ? &*t.shape : nullptr;
+}
+
+/// The mask has a place for each query and each key: a dimension of one place would be broadcast.
+bool hasAllPlaces(const Graph& g, const Node& n, const Argument& mask) {
+  const std::vector<Dim>*m = shapeOf(g, mask), *q = shapeOf(g, n.args[0]), *k = shapeOf(g, n.args[1]);
+  if (!m || !q || !k || m->size() < 2 || q->size() < 2 || k->size() < 2) return false;
+  const auto beforeLast = [](const std::vector<Dim>& shape) { return shape[shape.size() - 2]; };
+  const bool haveKeys = m->back().isKnown() && m->back() == beforeLast(*k);
+  return haveKeys && beforeLast(*m).isKnown() && beforeLast(*m) == beforeLast(*q);
+}
+
+/// The value as it is read, where an operator with it gives its other operand.
+std::optional<ValueId> unchanged(const Graph& g, const Node& n, const KnownMasks& masks) {
+  const auto everywhere = [&](const Argument& a, double number) {
+    const KnownMask* m = a.isValue() ? masks.find(a.valueId()) : nullptr;
+    return m && m->isEverywhere() && m->yes == number;
+  };
+  const auto sameType = [&](const Argument& a) {
+    if (!a.isValue() || n.outputs.size() != 1) return false;
+    const TensorInfo &x = g.value(a.valueId()).type.tensorInfo, &y = g.value(n.outputs[0]).type.tensorInfo;
+    return x.dtype && x.dtype == y.dtype && x.shape && x.shape == y.shape &&
+           std::ranges::all_of(*x.shape, [](const Dim& d) { return d.isKnown(); });
+  };
+  if (n.op->name == "aten.add.Tensor" && n.args.size() > 2) {
+    if (everywhere(n.args[1], 0) && sameType(n.args[0])) return n.args[0].valueId();
+    if (everywhere(n.args[0], 0) && sameType(n.args[1]) && n.args[2].number() == 1.0) return n.args[1].valueId();
+  }
+  if (n.op->name.starts_with("aten.masked_fill.") && everywhere(n.args[1], 0) && sameType(n.args[0]))
+    return n.args[0].valueId();
+  return std::nullopt;
+}
+
+Status simplifyMasks(GraphEditor& editor, const Step&) {
+  const Graph& g = editor.graph();
+  const GraphIndex index(g);
+  const auto isWritten = [&](ValueId v) { return index.isWritten(index.memoryOf(v)); };
+  const KnownMasks masks(index, [&](ValueId v) -> std::optional<double> {
+    if (!index.isWeightLike(v) || isWritten(v) || index.order.empty()) return std::nullopt;
+    editor.begin();
+    const NodeId first = index.order.front();
+    std::optional<double> number;
+    if (const OperatorRef item = editor.semantics().operators().find("aten.item.default")) {
+      const NodeId read = editor.insert(g.node(first).parent, first, item, {Argument(v)});
+      editor.addOutput(read, {}, Type(Type::Kind::Number));
+      if (const auto values = editor.semantics().evaluate(g, read); values && values->size() == 1)
+        number = (*values)[0].literal.number();
+    }
+    editor.cancel();
+    return number;
+  });
+  for (const NodeId id : index.order) {
+    const Node& n = g.node(id);
+    if (n.alive && n.outputs.size() == 1 && !isWritten(n.outputs[0]))
+      if (const auto same = unchanged(g, n, masks); same && !isWritten(*same)) {
+        editor.replaceNode(id, *same);
+        continue;
+      }
+    const std::optional<AttentionPlaces> places = attentionPlaces(n);
+    if (!places || !n.args[places->mask].isValue()) continue;
+    const Argument mask = n.args[places->mask];
+    const KnownMask* known = masks.find(mask.valueId());
+    if (!known) continue;
+    const bool isTruth = g.value(mask.valueId()).type.tensorInfo.dtype == DType::Bool;
+    const auto shows = [&](double value) { return isTruth ? value != 0 : value == 0; };
+    const auto hides = [&](double value) { return isTruth ? value == 0 : value <= hiding; };
+    const bool hidesNothing = known->isEverywhere() && shows(known->yes);
+    KnownMask shown = *known;
+    if (!known->isEverywhere() && hides(known->yes) && shows(known->no)) shown = known->inverted().value_or(*known);
+    const bool hidesFuture = shown.isUpToDiagonal() && shows(shown.yes) && hides(shown.no) && hasAllPlaces(g, n, mask);
+    if (!hidesNothing && !hidesFuture) continue;
+    std::vector<Argument> args = n.args;
+    args[places->mask] = Argument::none();
+    if (hidesFuture) args[places->causal] = Argument(true);
+    editor.begin(id);
+    editor.setArguments(id, std::move(args));
+    editor.noteChanged(id);
+    editor.commit();
+  }
+  return done();
+}
+
+}  // namespace
+
+GRAFT_PASS(simplify_masks, "", "attention without its mask where that hides nothing, or only what comes later",
+           simplifyMasks, /*checksEdits=*/false, /*rewrites=*/true)
+
+}  // namespace graft
