@@ -240,7 +240,7 @@ class Recorded(TestCase):
         torch.manual_seed(0)
         net = net().train()
         eager = copy.deepcopy(net)
-        backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=fuse)
+        backend = graft_fx.backend(graft=str(GRAFT), library=str(OPERATORS), training=True, fuse=fuse, budget=2)
         loops = Loop(torch.compile(net, backend=backend, **options), net), Loop(eager, eager)
         for loop in loops:
             torch.manual_seed(1)

@@ -65,7 +65,7 @@ def small_models():
     llama = transformers.LlamaConfig(num_key_value_heads=1, max_position_embeddings=16, use_cache=False, **tiny)
     yield "llama", transformers.LlamaForCausalLM(llama), {"input_ids": ids, "labels": ids}
     image = torch.randn(2, 3, 32, 32)
-    yield "shufflenet", torchvision.models.shufflenet_v2_x0_5(num_classes=5), (image,)
+    yield "shufflenet", torchvision.models.ShuffleNetV2([2, 1, 1], [8, 16, 32, 64, 64], num_classes=5), (image,)
 
 
 def randomised(inputs):

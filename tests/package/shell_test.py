@@ -12,6 +12,11 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv.pop(1)).resolve() if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else SOURCE / "build"
 GRAFT = BUILD / "bin/graft"
 
+sys.path.insert(0, str(SOURCE / "tests/support"))
+import warm  # noqa: E402
+
+warm.up(BUILD)
+
 
 def graft(*words):
     return subprocess.run([GRAFT, *words], capture_output=True, text=True, check=True, timeout=60).stdout

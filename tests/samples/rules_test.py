@@ -18,6 +18,11 @@ BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 MODELS = BUILD / "samples/models"
 
+sys.path.insert(0, str(SOURCE / "tests/support"))
+import warm  # noqa: E402
+
+warm.up(BUILD)
+
 
 def graft(*arguments):
     return subprocess.run([str(BUILD / "bin/graft"), *map(str, arguments)], capture_output=True, text=True)

@@ -22,7 +22,13 @@ from torch._export.serde.serialize import _dict_to_dataclass
 from torch.export.experimental import _export_forward_backward
 
 warnings.simplefilter("ignore")
-GRAFT = pathlib.Path(sys.argv.pop(1)).resolve() / "bin/graft"
+BUILD = pathlib.Path(sys.argv.pop(1)).resolve()
+GRAFT = BUILD / "bin/graft"
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "support"))
+import warm  # noqa: E402
+
+warm.up(BUILD)
 
 library = torch.library.Library("schema_test", "DEF")
 for signature, compute in (("lists(SymInt[] n, float[] f, bool[] b, Tensor x) -> Tensor", lambda n, f, b, x: x * 1),
