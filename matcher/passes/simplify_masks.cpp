@@ -3,6 +3,7 @@
 // (matcher/search/known_masks.h). Sums with masks of zeros, and fills where nothing is to be filled, go too.
 #include <algorithm>
 #include <string_view>
+#include <unordered_map>
 
 #include "matcher/passes/pass.h"
 #include "matcher/search/graph_index.h"
@@ -59,27 +60,38 @@ std::optional<ValueId> unchanged(const Graph& g, const Node& n, const KnownMasks
   return std::nullopt;
 }
 
+/// The numbers in weights of one element, by value. Nodes are inserted to read them, so nobody may hold any meanwhile.
+std::unordered_map<uint32_t, double> weightsOfOneElement(GraphEditor& editor) {
+  const Graph& g = editor.graph();
+  std::unordered_map<uint32_t, double> numbers;
+  const OperatorRef item = editor.semantics().operators().find("aten.item.default");
+  if (!item) return numbers;
+  for (const ValueId weight : g.weights()) {
+    const TensorInfo& t = g.value(weight).type.tensorInfo;
+    if (!t.shape || !std::ranges::all_of(*t.shape, [](const Dim& d) { return d.size == 1; })) continue;
+    editor.begin();
+    const NodeId read = editor.prepend(g.root(), item, {Argument(weight)});
+    editor.addOutput(read, {}, Type(Type::Kind::Number));
+    if (const auto values = editor.semantics().evaluate(g, read); values && values->size() == 1)
+      if (const auto number = (*values)[0].literal.number()) numbers[weight.index] = *number;
+    editor.cancel();
+  }
+  return numbers;
+}
+
 Status simplifyMasks(GraphEditor& editor, const Step&) {
   const Graph& g = editor.graph();
+  const std::unordered_map<uint32_t, double> numbers = weightsOfOneElement(editor);
   const GraphIndex index(g);
   const auto isWritten = [&](ValueId v) { return index.isWritten(index.memoryOf(v)); };
   const KnownMasks masks(index, [&](ValueId v) -> std::optional<double> {
-    if (!index.isWeightLike(v) || isWritten(v) || index.order.empty()) return std::nullopt;
-    editor.begin();
-    const NodeId first = index.order.front();
-    std::optional<double> number;
-    if (const OperatorRef item = editor.semantics().operators().find("aten.item.default")) {
-      const NodeId read = editor.insert(g.node(first).parent, first, item, {Argument(v)});
-      editor.addOutput(read, {}, Type(Type::Kind::Number));
-      if (const auto values = editor.semantics().evaluate(g, read); values && values->size() == 1)
-        number = (*values)[0].literal.number();
-    }
-    editor.cancel();
-    return number;
+    const auto it = numbers.find(v.index);
+    return it != numbers.end() && index.isWeightLike(v) && !isWritten(v) ? std::optional(it->second) : std::nullopt;
   });
   for (const NodeId id : index.order) {
     const Node& n = g.node(id);
-    if (n.alive && n.outputs.size() == 1 && !isWritten(n.outputs[0]))
+    if (!n.alive) continue;
+    if (n.outputs.size() == 1 && !isWritten(n.outputs[0]))
       if (const auto same = unchanged(g, n, masks); same && !isWritten(*same)) {
         editor.replaceNode(id, *same);
         continue;
