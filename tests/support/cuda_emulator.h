@@ -23,11 +23,13 @@
 namespace graft::test {
 
 inline constexpr const char* kEmulatedMachine = R"(
+#undef _FORTIFY_SOURCE  // whose longjmp() knows no other stacks
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
 #include <vector>
+#include <setjmp.h>
 #include <ucontext.h>
 typedef signed char i8; typedef unsigned char u8; typedef short i16; typedef int i32; typedef unsigned u32;
 typedef long long i64; typedef unsigned long long u64; typedef float f32; typedef double f64;
@@ -55,8 +57,10 @@ static f32 minimum_f32(f32 a, f32 b) { return a != a ? a : b != b ? b : a < b ? 
 static f32 maximum_f32(f32 a, f32 b) { return a != a ? a : b != b ? b : a > b ? a : b; }
 static f32 quotient(f32 a, f32 b) { return a / b; }
 static struct { unsigned x; } threadIdx, blockIdx;
-static ucontext_t scheduler;
-static ucontext_t* current;
+// A thread's context begins it; from then on it jumps, for each swapcontext() is a system call.
+struct Thread { ucontext_t start; jmp_buf at; bool begun; };
+static jmp_buf scheduler;
+static Thread* current;
 static unsigned here;             // of the threads of all blocks that run together
 static unsigned first, each = 1;  // the first of these blocks; threads of a block
 static int failed;
@@ -71,7 +75,7 @@ static void enter(unsigned thread) {
 }
 static void pause() {
   const unsigned me = here;
-  swapcontext(current, &scheduler);
+  if (_setjmp(current->at) == 0) _longjmp(scheduler, 1);
   enter(me);
 }
 static void join_warp() { pause(); }
@@ -169,7 +173,14 @@ static std::vector<bool> ended;
 static void thread_main() {
   body();
   ended[here] = true;
-  swapcontext(current, &scheduler);
+  _longjmp(scheduler, 1);
+}
+static void resume(Thread* thread) {
+  current = thread;
+  if (_setjmp(scheduler) != 0) return;
+  if (thread->begun) _longjmp(thread->at, 1);
+  thread->begun = true;
+  setcontext(&thread->start);
 }
 static void launch(i64 blocks, int threads, int together, std::function<void()> kernel) {
   static std::vector<std::vector<char>> stacks;
@@ -181,14 +192,15 @@ static void launch(i64 blocks, int threads, int together, std::function<void()> 
   for (i64 b = 0; b < blocks; b += together) {
     first = (unsigned)b;
     for (int k = 0; k < together; ++k) std::memset(memories[k].bytes, 0xee, sizeof(Memory));
-    std::vector<ucontext_t> contexts(all);
+    std::vector<Thread> runs(all);
     ended.assign(all, false);
     for (int t = 0; t < all; ++t) {
-      getcontext(&contexts[t]);
-      contexts[t].uc_stack.ss_sp = stacks[t].data();
-      contexts[t].uc_stack.ss_size = stacks[t].size();
-      contexts[t].uc_link = nullptr;
-      makecontext(&contexts[t], thread_main, 0);
+      ucontext_t& start = runs[t].start;
+      getcontext(&start);
+      start.uc_stack.ss_sp = stacks[t].data();
+      start.uc_stack.ss_size = stacks[t].size();
+      start.uc_link = nullptr;
+      makecontext(&start, thread_main, 0);
     }
     for (bool running = true; running;) {
       running = false;
@@ -196,8 +208,7 @@ static void launch(i64 blocks, int threads, int together, std::function<void()> 
         if (ended[t]) continue;
         running = true;
         enter((unsigned)t);
-        current = &contexts[t];
-        swapcontext(&scheduler, current);
+        resume(&runs[t]);
       }
     }
   }
