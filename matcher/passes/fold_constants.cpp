@@ -4,6 +4,7 @@
 // run with others.
 #include <algorithm>
 
+#include "core/compile/fusion/loop_conditions.h"
 #include "core/ir/subgraph.h"
 #include "matcher/passes/pass.h"
 #include "matcher/search/graph_index.h"
@@ -28,8 +29,10 @@ std::optional<size_t> bytesOf(const Type& t) {
 Status foldConstants(GraphEditor& editor, const Step&) {
   const Graph& g = editor.graph();
   const GraphIndex index(g);
+  const std::vector<NodeId> asked = loopConditionNodes(g);
   for (NodeId id : index.order) {
     const Node& n = g.node(id);
+    if (std::find(asked.begin(), asked.end(), id) != asked.end()) continue;
     if (!n.op->pure() || !n.blocks.empty() || n.outputs.empty() || !index.effective[id.index]) continue;
     bool constant = true;
     size_t operands = 0;

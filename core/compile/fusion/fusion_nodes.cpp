@@ -5,6 +5,7 @@
 
 #include "core/compile/fusion/fusion.h"
 #include "core/compile/fusion/group_text.h"
+#include "core/compile/fusion/loop_conditions.h"
 #include "core/compile/fusion/product_split.h"
 #include "core/compile/lower/lower.h"
 #include "core/ir/calls/memory_format.h"
@@ -496,6 +497,14 @@ ValueId baseOf(const Graph& g, const std::vector<FusionNode>& nodes, ValueId val
   return value;
 }
 
-std::vector<FusionNode> fusionNodes(const Graph& g, const FusionOptions& options) { return Reader(g, options).read(); }
+std::vector<FusionNode> fusionNodes(const Graph& g, const FusionOptions& options) {
+  std::vector<FusionNode> nodes = Reader(g, options).read();
+  for (const NodeId id : loopConditionNodes(g)) {
+    if (nodes[id.index].role != FusionNode::Role::Compute) continue;
+    nodes[id.index].role = FusionNode::Role::Barrier;
+    nodes[id.index].why = "a loop asks it whether to go on";
+  }
+  return nodes;
+}
 
 }  // namespace graft

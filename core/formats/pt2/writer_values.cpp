@@ -99,6 +99,11 @@ void ExportWriter::weight(ValueId id) {
   const Value& v = g_.value(id);
   at::Tensor t = weightTensor(v);
   if (!t.defined()) throw Pt2Refusal(fmt::format("the weight '{}' has no data", v.path));
+  if (t.layout() != c10::kStrided)
+    throw Pt2Refusal(
+        fmt::format("the weight '{}' is sparse, and archives of torch.export hold dense ones; write "
+                    "TorchScript (.pt) instead",
+                    v.path));
   // A dense layout stays: weights in channels-last are there to be read so. Views of other tensors are copied.
   t = t.detach();
   if (!t.is_non_overlapping_and_dense()) t = t.contiguous();

@@ -1,5 +1,8 @@
 #include "core/formats/torchscript/file.h"
 
+#include <ATen/SparseCsrTensorUtils.h>
+#include <ATen/ops/_validate_sparse_compressed_tensor_args.h>
+#include <ATen/ops/_validate_sparse_coo_tensor_args.h>
 #include <caffe2/serialize/read_adapter_interface.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -278,7 +281,29 @@ static Status checkExtent(const at::Tensor& t) {
                               fmt::join(t.sizes(), ","), t.storage().nbytes()));
 }
 
+// What a sparse tensor keeps; PyTorch's reader does not check its places against its sizes.
+Status TorchScriptFile::resolveSparse(const at::Tensor& t) {
+  const bool isCoo = t.layout() == c10::kSparse;
+  const bool isByRow = t.layout() == c10::kSparseCsr || t.layout() == c10::kSparseBsr;
+  const std::vector<at::Tensor> parts = isCoo     ? std::vector{t._indices(), t._values()}
+                                        : isByRow ? std::vector{t.crow_indices(), t.col_indices(), t.values()}
+                                                  : std::vector{t.ccol_indices(), t.row_indices(), t.values()};
+  for (const at::Tensor& part : parts)
+    if (Status s = resolve(part); !s) return s;
+  try {
+    if (isCoo)
+      at::_validate_sparse_coo_tensor_args(parts[0], parts[1], t.sizes());
+    else
+      at::_validate_sparse_compressed_tensor_args(parts[0], parts[1], parts[2], t.sizes(), t.layout());
+  } catch (const std::exception& e) {
+    return badInput(
+        fmt::format("a sparse tensor of sizes [{}] is not valid: {}", fmt::join(t.sizes(), ","), shortMessage(e)));
+  }
+  return done();
+}
+
 Status TorchScriptFile::resolve(const at::Tensor& t) {
+  if (t.defined() && (t.layout() == c10::kSparse || at::sparse_csr::is_sparse_compressed(t))) return resolveSparse(t);
   if (Status s = checkExtent(t); !s) return s;
   if (stubbed_.empty() || !t.defined() || !t.has_storage()) return done();
   c10::StorageImpl* storage = t.storage().unsafeGetStorageImpl();

@@ -31,6 +31,7 @@ class TorchScriptFile {
   const torch::jit::Module& module() const { return *module_; }
   /// Points the tensor to its data. Must be called before anything reads its elements.
   Status resolve(const at::Tensor&);
+  Status resolveSparse(const at::Tensor&);
   /// Where the tensor's data lies. Tensors with equal places and views are one weight.
   const void* place(const at::Tensor& t) const { return t.storage().data(); }
   /// The model's long method, if it has one. In module() its body is empty.

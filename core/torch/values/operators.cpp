@@ -201,6 +201,19 @@ void checkCall(const c10::FunctionSchema& schema, const std::vector<c10::IValue>
   if (schema.overload_name() == "int" && schema.name() == "aten::remainder" && !arguments.empty() &&
       arguments.back().isInt() && arguments.back().toInt() == 0)
     throw std::runtime_error("integer modulo by zero");
+  // For each layer of the first state PyTorch reads one of the second.
+  if (schema.name() == "aten::lstm") {
+    for (const c10::IValue& argument : arguments) {
+      if (!argument.isTensorList()) continue;
+      const c10::List<at::Tensor> states = argument.toTensorList();
+      const auto layers = [&](size_t i) {
+        return states.get(i).dim() > 0 ? states.get(i).sym_size(0) : c10::SymInt(-1);
+      };
+      if (states.size() != 2 || !states.get(0).defined() || !states.get(1).defined() || layers(0) != layers(1))
+        throw std::runtime_error("lstm: the two states have different numbers of layers");
+      break;  // the next list is of weights
+    }
+  }
 }
 
 }  // namespace graft

@@ -14,7 +14,10 @@ namespace graft {
 class TensorWeight : public WeightData {
  public:
   explicit TensorWeight(at::Tensor t) : tensor(std::move(t)) {}
-  size_t byteSize() const override { return tensor.nbytes(); }
+  size_t byteSize() const override {
+    if (tensor.layout() == at::kStrided) return tensor.nbytes();
+    return static_cast<size_t>(tensor.numel()) * tensor.itemsize();  // sparse: as if it were dense
+  }
   at::Tensor tensor;
   /// Of a half that was calculated from halves: the same in float32, before it was rounded. Undefined for others.
   at::Tensor unrounded;
