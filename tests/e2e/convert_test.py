@@ -54,6 +54,64 @@ class Convert(TestCase):
             self.assertEqual(strides["0"], net[0].weight.stride(), out.suffix)
             self.assertEqual(strides["1"], net[1].weight.stride(), out.suffix)
 
+    def test_a_sparse_buffer_stays_sparse(self):
+        class Graph(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(8, 8)
+                self.register_buffer("edges", torch.sparse_coo_tensor([[0, 1, 2, 2], [1, 2, 0, 3]], torch.ones(4), (4, 4)).coalesce())
+
+            def forward(self, x):
+                return torch.relu(torch.sparse.mm(self.edges, self.layer(x))) * 2
+
+        net, x = Graph().eval(), torch.randn(4, 8)
+        model, out = self.folder / "net.pt", self.folder / "out.pt"
+        torch.jit.trace(net, x).save(model)
+        self.done("convert", model, "-o", out)
+        loaded = torch.jit.load(out)
+        self.assertTrue(next(loaded.buffers()).is_sparse)
+        torch.testing.assert_close(loaded(x), net(x))
+        self.fails(3, "convert", model, "-o", self.folder / "out.pt2", says="the weight 'edges' is sparse")
+
+    def test_an_lstm_takes_its_states(self):
+        class Decoder(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.lstm = torch.nn.LSTM(6, 8, num_layers=2)
+
+            def forward(self, x, h, c):
+                y, (h, c) = self.lstm(x, (h, c))
+                return y, h, c
+
+        net, inputs = Decoder().eval(), (torch.randn(5, 3, 6), torch.randn(2, 3, 8), torch.randn(2, 3, 8))
+        model, out = self.folder / "net.pt", self.folder / "out.pt"
+        torch.jit.trace(net, inputs).save(model)
+        self.done("convert", model, "-o", out)
+        torch.testing.assert_close(torch.jit.load(out)(*inputs), net(*inputs))
+
+    def test_a_rewritten_while_loop_is_still_one(self):
+        class Iterates(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(8, 8)
+
+            def forward(self, x):
+                def goes_on(i, x):
+                    return (i < 5) & (x.abs().sum() < 1e4)
+
+                def turn(i, x):
+                    return i + 1, torch.tanh(self.layer(x)) * 2 + x
+
+                return torch._higher_order_ops.while_loop(goes_on, turn, (torch.zeros((), dtype=torch.long), x))
+
+        net, x = Iterates().eval(), torch.randn(3, 8)
+        model, out, inputs = self.folder / "net.pt2", self.folder / "out.pt2", self.folder / "in.pt"
+        torch.export.save(torch.export.export(net, (x,)), model)
+        torch.save(x, inputs)
+        said = self.done("apply", model, "--rules", RULES.parent / "generated.py", "--recipe", "Generated", "--inputs", inputs, "--no-timing", "-o", out).stdout
+        self.assertRegex(said, r"fuse +\d")
+        torch.testing.assert_close(torch.export.load(out).module()(x), net(x))
+
     def test_the_model_itself_is_not_overwritten(self):
         path = self.file("net.pt2", (MODELS / "resnet.pt2").read_bytes())
         self.fails(2, "convert", path, "-o", path, says="the model itself would be overwritten")
