@@ -1,13 +1,13 @@
 // simplify_masks: attention with a mask that hides nothing has none, and one whose mask hides what comes later says so
 // by its flag: kernels skip what is hidden, and nobody makes the mask. Such masks are made of positions
-// (matcher/search/known_masks.h). Sums with masks of zeros, and fills where nothing is to be filled, go too.
+// (matcher/facts/known_masks.h). Sums with masks of zeros, and fills where nothing is to be filled, go too.
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
 
+#include "matcher/facts/known_masks.h"
 #include "matcher/passes/pass.h"
 #include "matcher/search/graph_index.h"
-#include "matcher/search/known_masks.h"
 
 namespace graft {
 namespace {

@@ -24,7 +24,7 @@ TEXT_CORE = ("core/base", "core/ir", "core/text", "core/json")
 ALL_CORE = TEXT_CORE + ("core/torch",)
 
 
-MATCHER = ("matcher/rule", "matcher/search", "matcher/rewrite", "matcher/passes")
+MATCHER = ("matcher/rule", "matcher/search", "matcher/facts", "matcher/rewrite", "matcher/passes")
 WORKBENCH = ALL_CORE + MATCHER + ("core/formats", "matcher/lang")
 # The formats' names and endings: plain data, which the window shows.
 FORMAT_LIST = ("core/formats/file_format.h", "core/formats/format_list.h")
@@ -76,8 +76,9 @@ LAYERS = [
     Layer("core/formats/*", FORMAT, libtorch=EVERYWHERE, json=EVERYWHERE),
     Layer("matcher/rule", TEXT_CORE),
     Layer("matcher/search", TEXT_CORE + ("matcher/rule",)),
+    Layer("matcher/facts", TEXT_CORE + ("matcher/search",)),
     Layer("matcher/rewrite", TEXT_CORE + ("matcher/rule", "matcher/search")),
-    Layer("matcher/passes", TEXT_CORE + ("core/compile/fusion", "matcher/rule", "matcher/search", "matcher/rewrite")),
+    Layer("matcher/passes", TEXT_CORE + ("core/compile/fusion", "matcher/rule", "matcher/search", "matcher/facts", "matcher/rewrite")),
     Layer("matcher/lang/syntax", ALL_CORE, libtorch=SOURCES),
     Layer("matcher/lang", ALL_CORE + MATCHER + ("matcher/lang/syntax",), libtorch=SOURCES),
     Layer("app/workbench", WORKBENCH + ("app/workbench/baselines", "app/workbench/compile/call_origin.h", "app/workbench/compile/roofline.h", "core/compile/fusion/group_text.h", "core/compile/fusion/steering.h")),

@@ -1,6 +1,7 @@
 // KnownMasks: what tensors that are made of positions hold, whatever the sizes: "arange(n)[None, :] <= arange(m)[:,
 // None]" is a mask that hides what comes later, "arange(n) >= 0" holds everywhere. It follows arange, sums,
-// comparisons, conjunctions, where, fills and views. It refers to the index.
+// comparisons, conjunctions, where, fills, views, and the differences and lookups of positions by which a model asks
+// whether a row holds several texts. It refers to the index.
 //
 //   KnownMasks masks(index, [&](ValueId weight) { return numberOf(weight); });
 //   if (const KnownMask* m = masks.find(v); m && m->isEverywhere() && m->yes == 0) …   // all zeros
@@ -54,6 +55,8 @@ class KnownMasks {
   std::optional<KnownMask> maskOf(const Argument&) const;
   std::optional<double> numberOf(const Argument&) const;
   void learnView(const Node&, std::string_view op);
+  void learnDifference(const Node&);
+  void learnIndex(const Node&);
   void setPositions(const Node&, std::optional<Positions>);
   void setMask(const Node&, std::optional<KnownMask>);
   template <class F>

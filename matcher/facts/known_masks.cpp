@@ -1,4 +1,4 @@
-#include "matcher/search/known_masks.h"
+#include "matcher/facts/known_masks.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t mostKnown = int64_t{1} << 40;
 constexpr size_t mostConditions = 8;
 
-const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
+const std::vector<Dim>* dimensionsOf(const Graph& g, ValueId v) {
   const Type& t = g.value(v).type;
   return t.kind == Type::Kind::Tensor && t.tensorInfo.shape ? &*t.tensorInfo.shape : nullptr;
 }
@@ -64,6 +64,16 @@ std::optional<Positions> combined(const Positions& x, int64_t a, const Positions
   for (size_t d = 0; d < p.steps.size(); ++d) all = sum(x.step(d), y.step(d), p.steps[d]) && all;
   trim(p);
   return all ? std::optional(p) : std::nullopt;
+}
+
+/// The sum at that place of the dimension.
+std::optional<Positions> atPlace(Positions p, size_t dim, int64_t place) {
+  const std::optional<Positions> moved = combined(p, 1, {{}, place}, p.step(dim));
+  if (!moved) return std::nullopt;
+  p = *moved;
+  if (dim < p.steps.size()) p.steps[dim] = 0;
+  trim(p);
+  return p;
 }
 
 /// Positions begin at 0, and how far they go is not known.
@@ -129,7 +139,7 @@ std::optional<double> KnownMasks::numberOf(const Argument& a) const {
   if (!a.isValue()) return a.number();
   if (const auto p = positionsOf(a)) return p->isNumber() ? std::optional(static_cast<double>(p->plus)) : std::nullopt;
   if (const KnownMask* m = find(a.valueId())) return m->isEverywhere() ? std::optional(m->yes) : std::nullopt;
-  const std::vector<Dim>* shape = shapeOf(g_, a.valueId());
+  const std::vector<Dim>* shape = dimensionsOf(g_, a.valueId());
   return shape && std::ranges::all_of(*shape, [](const Dim& d) { return d.size == 1; }) ? constant_(a.valueId())
                                                                                         : std::nullopt;
 }
@@ -147,7 +157,7 @@ void KnownMasks::setPositions(const Node& n, std::optional<Positions> p) {
 }
 
 void KnownMasks::setMask(const Node& n, std::optional<KnownMask> m) {
-  const std::vector<Dim>* to = shapeOf(g_, n.outputs[0]);
+  const std::vector<Dim>* to = dimensionsOf(g_, n.outputs[0]);
   if (!m || !to || m->conditions.size() > mostConditions) return;
   masks_[n.outputs[0].index] = simplified(std::move(*m));
 }
@@ -169,7 +179,7 @@ void KnownMasks::rearrange(const Node& n, F&& change) {
 }
 
 void KnownMasks::learnView(const Node& n, std::string_view op) {
-  const std::vector<Dim>*from = shapeOf(g_, n.args[0].valueId()), *to = shapeOf(g_, n.outputs[0]);
+  const std::vector<Dim>*from = dimensionsOf(g_, n.args[0].valueId()), *to = dimensionsOf(g_, n.outputs[0]);
   if (!from || !to) return;
   const size_t rank = from->size();
   if (op == "expand.default")
@@ -179,10 +189,12 @@ void KnownMasks::learnView(const Node& n, std::string_view op) {
     const std::optional<int64_t> start = n.args[2].isNone()        ? std::optional<int64_t>(0)
                                          : n.args[2].as<int64_t>() ? std::optional(*n.args[2].as<int64_t>())
                                                                    : std::nullopt;
-    const int64_t* step = n.args[4].as<int64_t>();
+    const int64_t *end = n.args[3].as<int64_t>(), *step = n.args[4].as<int64_t>();
     if (!dim || !step || *step < 1) return;
+    const bool isOnePlace = start && end && *start >= 0 && *start < mostKnown && *end == *start + 1;
     return rearrange(n, [&](Positions p) -> std::optional<Positions> {
       if (p.step(*dim) == 0) return p;
+      if (isOnePlace) return atPlace(p, *dim, *start);
       if (!start || *start < 0 || *start > mostKnown) return std::nullopt;
       const std::optional<Positions> moved = combined(p, 1, {{}, *start}, p.step(*dim));
       if (!moved || *step > mostKnown) return std::nullopt;
@@ -238,6 +250,52 @@ void KnownMasks::learnView(const Node& n, std::string_view op) {
   });
 }
 
+/// torch.diff of positions: the step, everywhere, where what is put in front is one step before the first.
+void KnownMasks::learnDifference(const Node& n) {
+  const std::vector<Dim>* shape = n.args[0].isValue() ? dimensionsOf(g_, n.args[0].valueId()) : nullptr;
+  if (!shape || n.args.size() < 5 || n.args[1] != Argument(int64_t{1}) || !n.args[4].isNone()) return;
+  const std::optional<size_t> dim = fromLast(n.args[2], shape->size());
+  const auto x = positionsOf(n.args[0]);
+  if (!dim || !x) return;
+  const int64_t step = x->step(*dim);
+  if (!n.args[3].isNone()) {
+    const auto before = positionsOf(n.args[3]), first = atPlace(*x, *dim, 0);
+    const auto rise = before && first ? combined(*first, 1, *before, -1) : std::nullopt;
+    if (!rise || !rise->isNumber() || rise->plus != step) return;
+    const std::vector<Dim>* front = n.args[3].isValue() ? dimensionsOf(g_, n.args[3].valueId()) : nullptr;
+    if (!front || front->size() != shape->size() || dimOf(*front, *dim)->size != 1) return;
+  }
+  setPositions(n, Positions{{}, step});
+}
+
+/// x[i, j] with a tensor of positions for each dimension of x.
+void KnownMasks::learnIndex(const Node& n) {
+  const std::vector<Argument>* indices = n.args.size() > 1 ? n.args[1].items() : nullptr;
+  const std::vector<Dim>* to = dimensionsOf(g_, n.outputs[0]);
+  if (!indices || !to || !n.args[0].isValue()) return;
+  if (const auto number = numberOf(n.args[0])) {
+    if (positionsOf(n.args[0])) return setPositions(n, positionsOf(n.args[0]));
+    return setMask(n, KnownMask{{}, *number, *number});
+  }
+  const std::vector<Dim>* from = dimensionsOf(g_, n.args[0].valueId());
+  const auto x = positionsOf(n.args[0]);
+  if (!from || !x || indices->size() != from->size()) return;
+  Positions sum{{}, x->plus};
+  for (size_t i = 0; i < indices->size(); ++i) {
+    const int64_t step = x->step(from->size() - 1 - i);
+    if (step == 0) continue;
+    const Argument& index = (*indices)[i];
+    const auto p = positionsOf(index);
+    // Places below 0 count from the end.
+    if (!p || !index.isValue() || p->plus < 0 || std::ranges::any_of(p->steps, [](int64_t s) { return s < 0; })) return;
+    const std::vector<Dim>* shape = dimensionsOf(g_, index.valueId());
+    const auto more = shape && staysSame(*p, *shape, *to) ? combined(sum, 1, *p, step) : std::nullopt;
+    if (!more) return;
+    sum = *more;
+  }
+  setPositions(n, sum);
+}
+
 void KnownMasks::learn(const Node& n) {
   constexpr std::string_view aten = "aten.";
   if (!n.op->name.starts_with(aten) || n.outputs.size() != 1 || n.args.empty() ||
@@ -248,20 +306,21 @@ void KnownMasks::learn(const Node& n) {
     return std::ranges::find(names, op) != names.end();
   };
   const Argument& first = n.args[0];
-  const std::vector<Dim>* to = shapeOf(g_, n.outputs[0]);
+  const std::vector<Dim>* to = dimensionsOf(g_, n.outputs[0]);
   if (!to) return;
   const auto whole = [](const Argument& a) { return a.as<int64_t>() ? std::optional(*a.as<int64_t>()) : std::nullopt; };
   // Operands of pointwise operators, as the result has them.
   const auto positions = [&](const Argument& a) {
     auto p = positionsOf(a);
-    return p && a.isValue() && !(shapeOf(g_, a.valueId()) && staysSame(*p, *shapeOf(g_, a.valueId()), *to))
+    return p && a.isValue() && !(dimensionsOf(g_, a.valueId()) && staysSame(*p, *dimensionsOf(g_, a.valueId()), *to))
                ? std::nullopt
                : p;
   };
   const auto mask = [&](const Argument& a) {
     auto m = maskOf(a);
     for (const Positions& p : m ? m->conditions : std::vector<Positions>())
-      if (!shapeOf(g_, a.valueId()) || !staysSame(p, *shapeOf(g_, a.valueId()), *to)) return std::optional<KnownMask>();
+      if (!dimensionsOf(g_, a.valueId()) || !staysSame(p, *dimensionsOf(g_, a.valueId()), *to))
+        return std::optional<KnownMask>();
     return m;
   };
 
@@ -329,6 +388,9 @@ void KnownMasks::learn(const Node& n) {
     x->yes *= y->yes, x->no *= y->yes;
     return setMask(n, std::move(x));
   }
+  if (is({"diff.default"})) return learnDifference(n);
+  if (is({"index.Tensor"})) return learnIndex(n);
+  if (is({"cumsum.default"}) && numberOf(first) == 0.0) return fill(0);
   const size_t dot = op.find('.');
   const std::string_view base = op.substr(0, dot), overload = op.substr(dot + 1);
   if ((base == "le" || base == "lt" || base == "ge" || base == "gt") &&
@@ -339,6 +401,12 @@ void KnownMasks::learn(const Node& n) {
     std::optional<Positions> difference = combined(*x, greater ? -1 : 1, *y, greater ? 1 : -1);
     if (difference && base[1] == 't') difference = combined(*difference, 1, {{}, 1}, 1);
     return difference ? setMask(n, KnownMask{{*difference}, 1, 0}) : void();
+  }
+  if ((base == "eq" || base == "ne") && (overload == "Tensor" || overload == "Scalar")) {
+    const auto x = positions(first), y = positions(n.args[1]);
+    const auto difference = x && y ? combined(*x, 1, *y, -1) : std::nullopt;
+    if (!difference || !difference->isNumber()) return;
+    return fill((difference->plus == 0) == (base == "eq") ? 1 : 0);
   }
   if (is({"bitwise_and.Tensor", "logical_and.default", "__and__.Tensor"})) {
     auto x = asCondition(mask(first)), y = asCondition(mask(n.args[1]));
