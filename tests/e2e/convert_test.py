@@ -88,6 +88,7 @@ class Convert(TestCase):
         torch.jit.trace(net, inputs).save(model)
         self.done("convert", model, "-o", out)
         torch.testing.assert_close(torch.jit.load(out)(*inputs), net(*inputs))
+        self.assertEqual(len(self.json("info", model)["symbols"]), 2)  # length and batch: that of the input is the states'
 
     def test_a_rewritten_while_loop_is_still_one(self):
         class Iterates(torch.nn.Module):

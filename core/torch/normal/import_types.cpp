@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -357,20 +358,28 @@ Found openSizes(const Graph& g, const std::vector<NodeId>& order, const std::vec
     const InputSizes before = sizes;
     attempt(symbols, How::Fix);
     if (!better) break;
-    // All of them at once was too many, maybe: what need not be a number stays a symbol.
+    // All of them at once was too many, maybe: what need not be a number stays a symbol, alone or with those like it.
     std::set<std::string> fixed = symbols;
-    for (const std::string& s : symbols) {
-      std::set<std::string> fewer = fixed;
-      fewer.erase(s);
-      InputSizes other = before;
+    InputSizes open = before;
+    const auto loosen = [&](InputSizes from, const std::set<std::string>& kept) {
+      std::set<std::string> fewer;
+      std::ranges::set_difference(fixed, kept, std::inserter(fewer, fewer.end()));
+      InputSizes other = from;
       other.fix(fewer);
       ++trial;
       Pass pass = runPass(g, order, other, false, scale);
-      if (pass.refused && pass.done < best.done) continue;
+      if (pass.refused && pass.done < best.done) return;
       fixed = std::move(fewer);
+      open = std::move(from);
       sizes = std::move(other);
       best = std::move(pass);
+    };
+    for (const std::set<std::string>& group : alikeIn(before, symbols)) {
+      InputSizes merged = open;
+      if (merged.merge(group, false)) loosen(std::move(merged), group);
     }
+    for (const std::string& s : symbols)
+      if (fixed.contains(s)) loosen(open, {s});
   }
   return {std::move(sizes), std::move(best), scale, tooSmall};
 }
