@@ -117,6 +117,7 @@ Status simplifyMasks(GraphEditor& editor, const Step&) {
     editor.noteChanged(id);
     editor.commit();
   }
+  if (!editor.records().empty()) eliminateDeadNodes(editor);  // what made the masks
   return done();
 }
 

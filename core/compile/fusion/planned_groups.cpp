@@ -64,6 +64,11 @@ void FusionPlanner::collect(FusionPlan& plan) {
                                  "its group reads no tensor, which would say on which device it runs"});
       continue;
     }
+    if (made.outputs.empty()) {
+      for (const NodeId n : made.computing)
+        plan.notFused.push_back({g_.node(n).name, g_.node(n).op->name, "nobody reads what it computes"});
+      continue;
+    }
     plan.groups.push_back(std::move(made));
   }
   for (const NodeId id : g_.order()) {
