@@ -36,6 +36,23 @@ struct NoHooks {
   void value(ValueId, const c10::IValue&) {}
 };
 
+/// The value with lists and dictionaries of its own, and what else it holds shared.
+c10::IValue withOwnLists(const c10::IValue& v) {
+  if (v.isList()) {
+    auto list = v.toList().copy();
+    for (size_t i = 0; i < list.size(); ++i) {
+      const c10::IValue item = list.get(i);
+      if (!item.isList() && !item.isGenericDict()) continue;
+      list.set(i, withOwnLists(item));
+    }
+    return list;
+  }
+  if (!v.isGenericDict()) return v;
+  auto dict = v.toGenericDict().copy();
+  for (const auto& entry : v.toGenericDict()) dict.insert_or_assign(entry.key(), withOwnLists(entry.value()));
+  return dict;
+}
+
 /// One run: the frame, and a stack that all calls share.
 template <class Hooks>
 class Run {
@@ -196,6 +213,9 @@ class Run {
         missing(i);
         return true;
       case Instruction::Kind::Collect:
+        // The program may fill a list of literals, and the plan's constants serve all turns and all runs.
+        if (plan_.operands[i.operands].kind == Operand::Kind::Constant) stack_.back() = withOwnLists(stack_.back());
+        return true;
       case Instruction::Kind::Dispatch:
         return true;
     }

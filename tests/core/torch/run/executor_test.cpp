@@ -176,6 +176,35 @@ TEST_CASE("a loop carries values around and sees those outside") {
   }
 }
 
+TEST_CASE("a list that begins empty does so in each turn and in each run") {
+  const Graph g = graphOf(R"(graph g {
+    input %x : f32[2]
+    %all = prim.ListConstruct() : list[tensor]
+    %lists = prim.ListConstruct([]) : list[list[tensor]]
+    %inner = prim.getitem(%lists, 0) : list[tensor]
+    !Loop = prim.Loop(3, True) {
+      %i : int;
+      %row = prim.ListConstruct() : list[tensor]
+      %more = aten.append.t(%row, %x) : list[tensor]
+      %y = aten.stack.default(%row) : tensor
+      %grown = aten.append.t(%all, %y) : list[tensor]
+      %deep = aten.append.t(%inner, %y) : list[tensor]
+      return True
+    }
+    %n = aten.len.t(%all) : int
+    %k = aten.len.t(%inner) : int
+    %out = aten.cat.default(%all) : tensor
+    return %out, %n, %k
+  })");
+  auto program = Program::build(g);
+  REQUIRE_RESULT(program);
+  for (int run = 0; run < 2; ++run) {
+    auto out = program->run(inputsFor(g));
+    REQUIRE_RESULT(out);
+    CHECK(out->describe() == std::vector<std::string>{"f32[3,2]", "3", "3"});
+  }
+}
+
 TEST_CASE("inputs of the wrong number, dtype or shape are refused with what is wanted") {
   const Graph g = graphOf(
       "graph g {\n input %input_ids : i64[2,9]\n input %m : f32[s0]\n %y = aten.neg.default(%m)\n return %y\n}");
