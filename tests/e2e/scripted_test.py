@@ -220,7 +220,139 @@ class Begins(nn.Module):
         return y + 1
 
 
+class Bags(nn.Module):
+    """PyTorch's own code raises where offsets are None, and goes on to ask for their rank."""
+
+    def __init__(self):
+        super().__init__()
+        self.bag = nn.EmbeddingBag(5, 8)
+
+    def forward(self, places):
+        return torch.relu(self.bag(places))
+
+
+class Raises(nn.Module):
+    """Exceptions whose condition is known: in a branch, in a called method, in a loop, in both branches, in an unwrapped None."""
+
+    def fail(self, o: Optional[torch.Tensor]) -> torch.Tensor:
+        if o is None:
+            raise ValueError("no offset")
+        return o * 2
+
+    def chosen(self, x, o: Optional[torch.Tensor] = None):
+        if x.size(0) == 1:
+            y = self.fail(o)
+            return y.sum(0) + x
+        if x.size(0) == 2:
+            for i in range(x.size(1)):
+                x = x + self.fail(o)
+        if x.size(0) == 3:
+            if bool(x.sum() > 0):
+                raise ValueError("above")
+            else:
+                raise ValueError("below")
+        if x.size(0) == 4:
+            x = x + torch.jit._unwrap_optional(o)
+        return x
+
+    def forward(self, x):
+        return torch.relu(self.chosen(x))
+
+
+class Pyramid(nn.Module):
+    """As RAFT does: a called method sets a list and fills it in a loop, and another one reads it."""
+
+    levels: List[torch.Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.turns = 3
+        self.levels = [torch.zeros(1)]
+
+    def build(self, x: torch.Tensor):
+        self.levels = [x]
+        for _ in range(self.turns - 1):
+            x = F.avg_pool2d(x, 2)
+            self.levels.append(x)
+
+    def forward(self, x):
+        self.build(x)
+        out: List[torch.Tensor] = []
+        for level in self.levels:
+            out.append(level.mean((2, 3)))
+        return torch.cat(out, 1)
+
+
+class Grows(nn.Module):
+    """Lists that loops change through other lists, dictionaries, tuples and called methods."""
+
+    def grow(self, values: List[torch.Tensor], x: torch.Tensor):
+        values.append(x)
+        return values
+
+    def forward(self, x, n: int):
+        a, b, c = [x], [x + 1], [x * 3]
+        both, named, pair = [a, b], {"a": a, "b": [x]}, (a, c)
+        for i in range(n):
+            both[i % 2].append(x * i)
+            named["b"].append(x - i)
+            self.grow(pair[1], x * 7)
+            m = self.grow(b, x * 9)
+            m.append(x)
+            for j in range(2):
+                a.append(x + j)
+        a.append(x * 100)
+        rows: List[List[torch.Tensor]] = []
+        for i in range(n):
+            row: List[torch.Tensor] = []
+            rows.append(row)
+            row.append(x + i)
+        last = x
+        for i in range(n):
+            sums = a
+            for j in range(i):
+                sums = sums + [x * j]
+            last = last + torch.stack(sums).sum(0)
+            if i == 2:
+                a.append(last)
+        return torch.stack(a), torch.stack(b), torch.stack(both[0]), torch.stack(named["b"]), torch.stack(c), torch.stack(rows[0])
+
+
+class Keeps(nn.Module):
+    """A list of the file that the code changes in place."""
+
+    kept: List[torch.Tensor]
+
+    def __init__(self, grows: bool):
+        super().__init__()
+        self.kept, self.grows = [torch.ones(6), torch.zeros(6)], grows
+
+    def forward(self, x):
+        if self.grows:
+            self.kept.append(x[0, 0, 0])
+        else:
+            self.kept[0] = self.kept[0] + x[0, 0, 0]
+        return torch.stack(self.kept)
+
+
 class Scripted(TestCase):
+    def same(self, module, *calls):
+        """As written, written again and run, each call gives what PyTorch's own gives, one after the other."""
+        self.scripted(module)
+        copy, again, out = (self.folder / name for name in ("copy.pt", "again.pt", "out.pt"))
+        self.done("convert", self.path, "-o", copy)
+        self.done("convert", copy, "-o", again)
+        models = [torch.jit.load(p) for p in (self.path, copy, again)]
+        for i, given in enumerate(calls):
+            expected, *got = (model(*given) for model in models)
+            for values in got:
+                torch.testing.assert_close(values, expected, rtol=0, atol=0)
+            if i == 0:
+                torch.save(list(given), self.inputs)
+                self.done("run", self.path, "--inputs", self.inputs, "-o", out)
+                ran = torch.load(out)
+                torch.testing.assert_close(ran if isinstance(expected, torch.Tensor) else tuple(ran), expected, rtol=0, atol=0)
+
     def scripted(self, module):
         torch.manual_seed(0)
         self.x = torch.randn(2, 4, 6, 6)
@@ -400,6 +532,24 @@ class Scripted(TestCase):
         report = self.of_model("apply", path, "--rules", SOURCE / "resources/rules/generated.py", "--recipe", "Generated",
                                "--inputs", given, "--no-timing", "-o", self.folder / "fast.pt")
         self.assertTrue(report["verification"]["passed"], report["verification"])
+
+    def test_nothing_runs_behind_an_exception_whose_condition_is_known(self):
+        self.same(Bags(), (torch.randint(5, (2, 3)),), (torch.randint(5, (1, 4)),))
+        self.same(Raises(), (torch.randn(5, 8),))
+        for rows, says in ((1, "no offset"), (2, "no offset"), (3, "above|below"), (4, "null optional")):
+            for file in (self.path, self.folder / "copy.pt", self.folder / "again.pt"):
+                with self.assertRaisesRegex(Exception, says):
+                    torch.jit.load(file)(torch.randn(rows, 8))
+
+    def test_lists_that_called_methods_fill_in_loops(self):
+        self.same(Pyramid(), (torch.randn(2, 3, 16, 16),), (torch.randn(1, 2, 32, 16),), (torch.randn(1, 2, 32, 16),))
+        self.same(Grows(), (torch.randn(3), 4), (torch.randn(2), 1))
+
+    def test_a_list_of_the_file_that_is_changed_in_place_goes_on_from_run_to_run(self):
+        x = torch.randn(2, 4, 6, 6)
+        self.same(Keeps(False), (x,), (x,), (x,))
+        self.scripted(Keeps(True))
+        self.fails(3, "convert", self.path, "-o", self.folder / "copy.pt", says=["its attribute kept is a list that has another length"])
 
     def test_packed_weights_are_named(self):
         warnings.simplefilter("ignore")

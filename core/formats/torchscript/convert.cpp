@@ -6,7 +6,6 @@
 #include <torch/csrc/jit/runtime/operator.h>
 
 #include <charconv>
-#include <limits>
 
 #include "core/formats/calling.h"
 #include "core/formats/graph_builder.h"
@@ -22,7 +21,6 @@ namespace {
 
 namespace jit = torch::jit;
 
-constexpr int maxCallDepth = 300;
 constexpr size_t maxNodes = 1'000'000;
 
 std::string plainName(const jit::Value* v) {
@@ -113,6 +111,7 @@ Status TorchScriptConverter::convert(const std::string& method) {
     if (metadata_ && !metadata_->result.empty() && returns.size() == 1 && returns[0].isValue())
       names_.emplace_back(returns[0].valueId(), metadata_->result);
     if (metadata_) nameBlocks();
+    setChangedLists();
     g_.setReturns(g_.root(), std::move(returns));
     takeCalling(function->getSchema());
     return done();
@@ -163,7 +162,8 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
   run(graph->block(), env);
   std::vector<Bound> out;
   for (const jit::Value* v : graph->outputs()) out.push_back(unused(v, env));
-  if (const StraightLineProgram* straight = file_.straightLine(); straight && straight->method() == &function) {
+  if (const StraightLineProgram* straight = file_.straightLine();
+      straight && straight->method() == &function && !raised_) {
     // The walk went through the method's stub, which returns the attributes that the real body reads.
     std::vector<Bound> values;
     for (size_t i = 1; i < graph->inputs().size(); ++i) values.push_back(unused(graph->inputs()[i], env));
@@ -188,6 +188,7 @@ std::vector<Bound> TorchScriptConverter::followStraightLine(const StraightLinePr
     run(graph.block(), env);
     step_ = nullptr;
     Bound& result = unused(graph.outputs()[0], env);
+    if (raised_) return {result};
     if (step.resultCount == 0) {
       out = {std::move(result)};
     } else if (step.resultCount == 1) {
@@ -254,10 +255,6 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   module_ = outer;
   modulePath_ = outerPath;
   for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
-}
-
-void TorchScriptConverter::run(const jit::Block* block, Env& env) {
-  for (const jit::Node* n : block->nodes()) step(n, env);
 }
 
 std::string TorchScriptConverter::nameInFile(const jit::Value* v) const {
@@ -331,6 +328,10 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
       return branch(n, env);
     case jit::prim::Loop:
       return loop(n, env);
+    case jit::prim::RaiseException:
+      generic(n, env);
+      raised_ = true;
+      return;
     default:
       break;
   }
@@ -338,133 +339,6 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
       foldScalars(n, env))
     return;
   generic(n, env);
-}
-
-void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
-  const Argument condition = argument(bound(n->input(0), env), n);
-  if (const bool* known = condition.as<bool>()) {
-    const jit::Block* taken = n->blocks()[*known ? 0 : 1];
-    run(taken, env);
-    for (size_t i = 0; i < n->outputs().size(); ++i) {
-      Bound result = bound(taken->outputs()[i], env);
-      env[n->output(i)] = std::move(result);
-    }
-    return;
-  }
-  for (const jit::Block* b : n->blocks()) materialiseWritten(b, env, n);
-  const NodeId node = append("prim.If", {condition}, n);
-  const BlockId outer = block_;
-  for (const jit::Block* b : n->blocks()) {
-    block_ = g_.addBlock(node);
-    run(b, env);
-    std::vector<Argument> returns;
-    for (const jit::Value* v : b->outputs()) returns.push_back(argument(bound(v, env), n));
-    g_.setReturns(block_, std::move(returns));
-    block_ = outer;
-  }
-  const std::vector<BlockId> blocks = g_.node(node).blocks;
-  for (size_t i = 0; i < n->outputs().size(); ++i) {
-    const jit::Value* v = n->outputs()[i];
-    const ValueId made = g_.addOutput(node, "if", graftType(*v->type()));
-    // `x.dim() == 3 and mode == "area"` is no question where the mode is another one.
-    const Argument &yes = g_.block(blocks[0]).returns[i], &no = g_.block(blocks[1]).returns[i];
-    env[v] = yes.as<bool>() && yes == no ? Bound::of(yes) : Bound::of(made);
-  }
-}
-
-// Printed code has no names for parameters and results of blocks.
-void TorchScriptConverter::nameBlocks() {
-  size_t parameter = 0, result = 0;
-  for (NodeId n : g_.order())
-    for (BlockId b : g_.node(n).blocks) {
-      for (ValueId v : g_.block(b).parameters)
-        if (parameter < metadata_->blockParameters.size())
-          names_.emplace_back(v, metadata_->blockParameters[parameter++]);
-      for (const Argument& a : g_.block(b).returns) {
-        if (result == metadata_->blockResults.size()) return;
-        const std::string& name = metadata_->blockResults[result++];
-        if (a.isValue() && !g_.isWeight(a.valueId())) names_.emplace_back(a.valueId(), name);
-      }
-    }
-}
-
-// A loop over a number of turns that the writer wrote as one that counts for itself (countsForItself):
-//   while k < turns: …; k = k + 1
-std::optional<TorchScriptConverter::CountingLoop> TorchScriptConverter::countingLoop(const jit::Node* n) {
-  const auto isNumber = [](const jit::Value* v, int64_t number) {
-    const auto value = jit::toIValue(v);
-    return value && value->isInt() && value->toInt() == number;
-  };
-  const auto isCall = [](const jit::Node* call, c10::Symbol kind) {
-    return call->kind() == kind && call->inputs().size() == 2;
-  };
-  if (n->kind() != jit::prim::Loop || n->outputs().size() != 2) return std::nullopt;
-  const jit::Block* body = n->blocks()[0];
-  const jit::Node *start = n->input(1)->node(), *go = body->outputs()[0]->node();
-  for (const size_t place : {size_t{0}, size_t{1}}) {  // of the counter
-    const jit::Value *turn = body->inputs()[place + 1], *next = body->outputs()[place + 1];
-    const jit::Node* add = next->node();
-    if (isNumber(n->input(0), std::numeric_limits<int64_t>::max()) && isNumber(n->input(place + 2), 0) &&
-        !n->output(place)->hasUses() && !body->inputs()[0]->hasUses() && isCall(start, jit::aten::lt) &&
-        isNumber(start->input(0), 0) && start->output()->uses().size() == 1 && isCall(go, jit::aten::lt) &&
-        go->input(0) == next && go->input(1) == start->input(1) && go->output()->uses().size() == 1 &&
-        isCall(add, jit::aten::add) && add->input(0) == turn && isNumber(add->input(1), 1) && next->uses().size() == 2)
-      return CountingLoop{start->input(1), place, start, go, add};
-  }
-  return std::nullopt;
-}
-
-bool TorchScriptConverter::isOfCountingLoop(const jit::Node* n) {
-  if (n->kind() == jit::aten::add) {
-    const jit::Node* owner = n->owningBlock()->owningNode();
-    const auto counting = owner ? countingLoop(owner) : std::nullopt;
-    return counting && counting->add == n;
-  }
-  if (n->kind() != jit::aten::lt || n->output()->uses().size() != 1) return false;
-  const jit::Node* user = n->output()->uses().front().user;
-  if (user->kind() == jit::prim::Return) user = n->owningBlock()->owningNode();
-  const auto counting = user ? countingLoop(user) : std::nullopt;
-  return counting && (counting->start == n || counting->go == n);
-}
-
-void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
-  const jit::Block* body = n->blocks()[0];
-  const auto counting = countingLoop(n);
-  materialiseWritten(body, env, n);
-  // Of the carried values and what stands for them: without the counter.
-  const auto isLeftOut = [&](size_t carried) { return counting && carried == counting->place; };
-  std::vector<Argument> args;
-  for (size_t i = 0; i < n->inputs().size(); ++i) {
-    if (i >= 2 && isLeftOut(i - 2)) continue;
-    if (counting && i == 1) {
-      args.emplace_back(true);
-      continue;
-    }
-    const jit::Value* v = counting && i == 0 ? counting->turns : n->input(i);
-    Bound& in = bound(v, env);
-    // The body may change a container that the loop carries, so it becomes a value of its own.
-    if (in.kind == Bound::Kind::Container && in.container->kind != Container::Kind::Tuple)
-      materialise(*in.container, v, n);
-    args.push_back(argument(in, n));
-  }
-  const NodeId node = append("prim.Loop", std::move(args), n);
-  const BlockId outer = block_;
-  block_ = g_.addBlock(node);
-  for (size_t i = 0; i < body->inputs().size(); ++i) {
-    if (i >= 1 && isLeftOut(i - 1)) continue;
-    const jit::Value* v = body->inputs()[counting && i == 0 ? counting->place + 1 : i];
-    env[v] = Bound::of(g_.addBlockParameter(block_, i == 0 ? "trip" : "carried", graftType(*v->type())));
-  }
-  run(body, env);
-  std::vector<Argument> returns;
-  for (size_t i = 0; i < body->outputs().size(); ++i) {
-    if (i >= 1 && isLeftOut(i - 1)) continue;
-    returns.push_back(counting && i == 0 ? Argument(true) : argument(bound(body->outputs()[i], env), n));
-  }
-  g_.setReturns(block_, std::move(returns));
-  block_ = outer;
-  for (size_t i = 0; i < n->outputs().size(); ++i)
-    if (!isLeftOut(i)) env[n->output(i)] = Bound::of(g_.addOutput(node, "loop", graftType(*n->output(i)->type())));
 }
 
 // Where the schema wants a dtype, a layout or a memory format, an int stands for it.
@@ -489,12 +363,18 @@ static bool takesNumbers(std::string_view op) {
   return op == "aten.add.Tensor" || op == "aten.sub.Tensor" || op == "aten.mul.Tensor" || op == "aten.div.Tensor";
 }
 
+static bool isListOrDict(const c10::Type& type) {
+  return type.kind() == c10::TypeKind::ListType || type.kind() == c10::TypeKind::DictType;
+}
+
 std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& env, const Operator& op) {
   // A number that TorchScript wrapped may stay a number beside a real tensor.
   bool besideTensor = false;
   if (op.is(OperatorFact::NumberOperand) && !op.writes())
     for (size_t i = 0; i < std::min<size_t>(2, n->inputs().size()); ++i)
       besideTensor |= !bound(n->input(i), env).scalarTensor && n->input(i)->type()->kind() == c10::TypeKind::TensorType;
+  // A list that goes into another one stays the same list there.
+  const bool intoList = !op.parameters.empty() && op.parameters[0].written && isListOrDict(*n->input(0)->type());
   std::vector<Argument> args;
   for (size_t i = 0; i < n->inputs().size(); ++i) {
     Bound b = bound(n->input(i), env);
@@ -504,8 +384,10 @@ std::vector<Argument> TorchScriptConverter::arguments(const jit::Node* n, Env& e
          (declared && !op.parameters[i].type.isTensor() && op.parameters[i].type.kind != Type::Kind::Any &&
           op.parameters[i].type.kind != Type::Kind::List && op.parameters[i].type.kind != Type::Kind::Optional)))
       b.scalarTensor = false;
-    if (declared && op.parameters[i].written && b.kind == Bound::Kind::Container)
-      materialise(*b.container, n->input(i), n);
+    if (b.kind == Bound::Kind::Container && ((declared && op.parameters[i].written) || (i > 0 && intoList))) {
+      materialise(*b.container, *n->input(i)->type(), n);
+      b.container->changed = true;
+    }
     Argument a = argument(b, n);
     args.push_back(declared ? schemaLiteral(std::move(a), op.parameters[i].type) : std::move(a));
   }

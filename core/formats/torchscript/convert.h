@@ -9,6 +9,8 @@
 
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -51,8 +53,9 @@ struct Container {
   enum class Kind : uint8_t { List, Tuple, Dict } kind = Kind::List;
   std::vector<Argument> keys;  ///< Dict
   std::vector<Bound> items;
-  BlockId where;  ///< the block that made it: the walk may change it only there
-  ValueId value;  ///< what stands for it in the graph, once it had to become a value
+  BlockId where;         ///< the block that made it: the walk may change it only there
+  ValueId value;         ///< what stands for it in the graph, once it had to become a value
+  bool changed = false;  ///< the code changes it in place
 };
 
 /// An object of a TorchScript class that the code makes while it runs. It exists only during the walk, and all values
@@ -83,6 +86,7 @@ class TorchScriptConverter {
   const std::vector<std::pair<ValueId, std::string>>& names() const { return names_; }
 
  private:
+  static constexpr int maxCallDepth = 300;
   using Env = std::unordered_map<const torch::jit::Value*, Bound>;
   /// Thrown only inside the converter; convert() returns its message as an Error.
   struct Refusal {
@@ -100,6 +104,8 @@ class TorchScriptConverter {
   ModuleCallId enter(const Bound& self, const std::string& method);
   void noteName(const Bound&, const torch::jit::Value*);
   std::string nameInFile(const torch::jit::Value*) const;
+  // convert_control.cpp: branches and loops
+  bool runInside(const torch::jit::Block*, Env&);
   void branch(const torch::jit::Node*, Env&);
   void loop(const torch::jit::Node*, Env&);
   /// A loop that counts its turns, and the nodes that do.
@@ -111,6 +117,10 @@ class TorchScriptConverter {
   static std::optional<CountingLoop> countingLoop(const torch::jit::Node*);
   static bool isOfCountingLoop(const torch::jit::Node*);
   void nameBlocks();
+  class ChangeSearch;
+  void materialiseChanged(std::initializer_list<const torch::jit::Block*>, const Env&, const torch::jit::Node* user);
+
+  // convert.cpp: other nodes
   OperatorRef overloadForNumbers(const torch::jit::Node*, Env&, OperatorRef);
   void generic(const torch::jit::Node*, Env&);
   NodeId append(const std::string& op, std::vector<Argument> args, const torch::jit::Node* source);
@@ -133,13 +143,13 @@ class TorchScriptConverter {
   const std::string& parameterAt(const std::string& view);
   /// The value as an argument of a node. Appends a node where the graph has nothing that stands for the value.
   Argument argument(const Bound&, const torch::jit::Node* user);
-  void materialise(Container&, const torch::jit::Value* typed, const torch::jit::Node* user);
-  void materialiseWritten(const torch::jit::Block*, Env&, const torch::jit::Node* user);
+  void materialise(Container&, const c10::Type&, const torch::jit::Node* user);
 
   // What the walk settles itself, without a generic node. Each returns false for a node that is none of its own.
   // convert_attributes.cpp
   bool attributes(const torch::jit::Node*, Env&);
-  void getAttribute(const torch::jit::Node*, Env&);
+  Bound attributeOf(const Bound& self, const std::string& name);
+  void setChangedLists();
   bool instances(const torch::jit::Node*, Env&);
   bool isItself(const torch::jit::Value*, const std::string& path, Env&);
   bool identities(const torch::jit::Node*, Env&);
@@ -161,10 +171,20 @@ class TorchScriptConverter {
   ModuleCallId module_;
   std::string modulePath_;
   int depth_ = 0;
+  bool raised_ = false;  // the code of the block that is walked certainly ended in an exception
   const StraightLineProgram::Step* step_ = nullptr;   // of a long method, while the walk follows it
   std::unordered_map<std::string, ValueId> weights_;  // by place and view
   std::optional<std::unordered_map<std::string, std::string>> parameters_;  // their paths, by place and view
-  std::unordered_map<std::string, Bound> attributes_;  // that the model sets: path -> current value
+  std::map<std::string, Bound> attributes_;                // that the model sets: path -> current value
+  std::unordered_map<std::string, NodeId> setAttributes_;  // the node that set it
+  /// A list or dictionary that the file holds and the model reads, and how long it was.
+  struct HeldList {
+    Bound list;
+    size_t length;
+  };
+  static bool hasOtherLength(const HeldList&, const Container& after);
+  std::map<std::string, HeldList> heldLists_;  // by path
+  size_t searched_ = 0;                        // nodes that were searched for changes of lists
   std::vector<SetLiteral> setLiterals_;
   size_t constants_ = 0;
   std::vector<std::pair<ValueId, std::string>> names_;

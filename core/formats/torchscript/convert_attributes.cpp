@@ -122,9 +122,11 @@ bool TorchScriptConverter::instances(const jit::Node* n, Env& env) {
 
 bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
   switch (n->kind()) {
-    case jit::prim::GetAttr:
-      getAttribute(n, env);
+    case jit::prim::GetAttr: {
+      const Bound self = bound(n->input(), env);
+      env[n->output()] = attributeOf(self, n->s(jit::attr::name));
       return true;
+    }
     case jit::prim::SetAttr: {
       const Bound self = bound(n->input(0), env);
       if (self.kind != Bound::Kind::Object)
@@ -138,7 +140,7 @@ bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
           if (!attributes_.contains(path) && *value == self.object->getSlot(*slot)) return true;
           setLiterals_.push_back({path, self.object, *slot, std::move(*value)});
         }
-      appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
+      setAttributes_[path] = appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
       attributes_[path] = bound(n->input(1), env);
       return true;
     }
@@ -162,31 +164,58 @@ bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
   return false;
 }
 
-void TorchScriptConverter::getAttribute(const jit::Node* n, Env& env) {
-  const Bound self = bound(n->input(), env);
-  const std::string& name = n->s(jit::attr::name);
+Bound TorchScriptConverter::attributeOf(const Bound& self, const std::string& name) {
   if (self.kind != Bound::Kind::Object)
     throw Refusal{fmt::format("it reads {} of an object that is chosen while running", name)};
   std::string path = attributePath(self.path, name);
   if (metadata_)
     if (const auto alias = metadata_->aliases.find(path); alias != metadata_->aliases.end()) path = alias->second;
-  if (const auto it = attributes_.find(path); it != attributes_.end()) {
-    env[n->output()] = it->second;
-    return;
-  }
+  if (const auto it = attributes_.find(path); it != attributes_.end()) return it->second;
+  if (const auto it = heldLists_.find(path); it != heldLists_.end()) return it->second.list;
   const auto type = self.object->type();
   const auto slot = type->findAttributeSlot(name);
   if (!slot) {
-    if (const auto constant = type->findConstant(name)) {
-      env[n->output()] = fromIValue(*constant, path, true, false);
-      return;
-    }
+    if (const auto constant = type->findConstant(name)) return fromIValue(*constant, path, true, false);
     throw Refusal{fmt::format("its class {} has no attribute {}", type->repr_str(), name)};
   }
   const bool parameter = type->is_module() && type->is_parameter(*slot);
   const bool constant =
       metadata_ && metadata_->placedConstants.contains(path) && self.object->getSlot(*slot).isTensor();
-  env[n->output()] = fromIValue(self.object->getSlot(*slot), path, !parameter, constant);
+  Bound held = fromIValue(self.object->getSlot(*slot), path, !parameter, constant);
+  if (held.kind == Bound::Kind::Container && held.container->kind != Container::Kind::Tuple) {
+    held.container->where = g_.root();  // all that read it share it
+    heldLists_.emplace(path, HeldList{held, held.container->items.size()});
+  }
+  return held;
+}
+
+/// Whether the attribute's list has another length after the run than before, as far as the walk knows.
+bool TorchScriptConverter::hasOtherLength(const HeldList& before, const Container& after) {
+  if (after.kind != Container::Kind::List) return false;
+  if (after.value) return before.list.container.get() == &after && after.changed;
+  return after.items.size() != before.length;
+}
+
+// Lists that attributes hold and that the code changes in place: each attribute is set to what its list is in the end.
+void TorchScriptConverter::setChangedLists() {
+  std::map<std::string, Bound> now = attributes_;
+  for (const auto& [path, held] : heldLists_)
+    if (held.list.container->changed) now.emplace(path, held.list);
+  for (const auto& [path, b] : now) {
+    if (b.kind != Bound::Kind::Container || b.container->kind == Container::Kind::Tuple) continue;
+    if (const auto held = heldLists_.find(path); held != heldLists_.end() && hasOtherLength(held->second, *b.container))
+      throw Refusal{fmt::format(
+          "its attribute {} is a list that has another length in the next run, and a graph holds only lists that keep "
+          "theirs. Save a part of the model that does without it, e.g. model.backbone",
+          path)};
+    if (!b.container->changed) continue;
+    Argument last = argument(b, nullptr);
+    if (const auto set = setAttributes_.find(path); set != setAttributes_.end()) {
+      if (g_.node(set->second).args[1] == last) continue;
+      g_.erase(set->second);
+    }
+    appendUnknown("prim.SetAttr", {Argument(path), std::move(last)}, nullptr);
+  }
 }
 
 bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
@@ -220,8 +249,11 @@ bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
   }
   if (op == "unchecked_cast" || op == "unchecked_unwrap_optional" || op == "_unwrap_optional" || op == "detach" ||
       op == "alias" || op == "data" || op == "lift_fresh") {
-    if (op == "_unwrap_optional" && (first.kind == Bound::Kind::Argument && first.argument.isNone()))
-      throw Refusal{"it unwraps an optional value that is None"};
+    if (op == "_unwrap_optional" && (first.kind == Bound::Kind::Argument && first.argument.isNone())) {
+      if (block_ == g_.root()) throw Refusal{"it unwraps an optional value that is None"};
+      append("prim.RaiseException.default", {Argument("Unwrapping null optional"), Argument()}, n);
+      raised_ = true;
+    }
     env[n->output()] = first;
     return true;
   }

@@ -80,7 +80,7 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
         b.container->keys.push_back(key.argument);
         b.container->items.push_back(bound(n->input(i + 1), env));
       }
-      if (!known) materialise(*b.container, n->output(), n);
+      if (!known) materialise(*b.container, *n->output()->type(), n);
       env[n->output()] = std::move(b);
       return true;
     }
@@ -145,7 +145,8 @@ bool TorchScriptConverter::containers(const jit::Node* n, Env& env) {
   Container& list = *found->second.container;
   const auto here = [&] {
     if (list.where != block_)
-      throw Refusal{"a called method changes, inside control flow, a list that was made outside"};
+      throw Refusal{"it changes, inside of control flow, a list that was made outside, where Graft cannot follow it"};
+    list.changed = true;
   };
   const std::string_view op = n->kind().toUnqualString();
   if (op == "append" && list.kind == Container::Kind::List) {

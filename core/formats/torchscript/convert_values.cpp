@@ -180,9 +180,24 @@ Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
   return {};
 }
 
-// The walk cannot follow changes of a list in branches and loops. Such a list becomes a value that operators change.
-void TorchScriptConverter::materialise(Container& c, const jit::Value* typed, const jit::Node* user) {
+/// The type of what a list or a dictionary holds; null where it is neither.
+static c10::TypePtr itemType(const c10::Type& type) {
+  if (type.kind() == c10::TypeKind::OptionalType)
+    return itemType(*type.expectRef<c10::OptionalType>().getElementType());
+  if (type.kind() == c10::TypeKind::ListType) return type.expectRef<c10::ListType>().getElementType();
+  if (type.kind() == c10::TypeKind::DictType) return type.expectRef<c10::DictType>().getValueType();
+  return nullptr;
+}
+
+// The walk cannot follow changes of a list in branches and loops. Such a list becomes a value that operators change,
+// and so do the lists in it, which the code may change in their turn.
+void TorchScriptConverter::materialise(Container& c, const c10::Type& type, const jit::Node* user) {
   if (c.value || c.kind == Container::Kind::Tuple) return;
+  if (c.where != block_)
+    throw Refusal{"it changes, inside of control flow, a list that was made outside, where Graft cannot follow it"};
+  if (const c10::TypePtr inner = itemType(type))
+    for (const Bound& b : c.items)
+      if (b.kind == Bound::Kind::Container && b.container->where == block_) materialise(*b.container, *inner, user);
   std::vector<Argument> args;
   for (size_t i = 0; i < c.items.size(); ++i) {
     if (c.kind == Container::Kind::Dict) args.push_back(c.keys[i]);
@@ -191,28 +206,7 @@ void TorchScriptConverter::materialise(Container& c, const jit::Value* typed, co
   const NodeId node =
       append(c.kind == Container::Kind::Dict ? "prim.DictConstruct" : "prim.ListConstruct", std::move(args), user);
   c.value = g_.output(node);
-  g_.setType(c.value, graftType(*typed->type()));
-}
-
-void TorchScriptConverter::materialiseWritten(const jit::Block* block, Env& env, const jit::Node* user) {
-  for (const jit::Node* n : block->nodes()) {
-    for (const jit::Block* b : n->blocks()) materialiseWritten(b, env, user);
-    const c10::FunctionSchema* schema = n->maybeSchema();
-    const bool call = n->kind() == jit::prim::CallMethod || n->kind() == jit::prim::CallFunction;
-    for (size_t i = 0; i < n->inputs().size(); ++i) {
-      const bool written = schema && i < schema->arguments().size() && schema->arguments()[i].alias_info() &&
-                           schema->arguments()[i].alias_info()->isWrite();
-      if (!written && !call) continue;
-      const auto it = env.find(n->input(i));
-      if (it == env.end() || it->second.kind != Bound::Kind::Container) continue;
-      // A called function may change its arguments. A list of modules cannot become a value.
-      const bool objects =
-          std::any_of(it->second.container->items.begin(), it->second.container->items.end(),
-                      [](const Bound& b) { return b.kind == Bound::Kind::Object || b.kind == Bound::Kind::Instance; });
-      if (!objects && it->second.container->kind != Container::Kind::Tuple)
-        materialise(*it->second.container, n->input(i), user);
-    }
-  }
+  g_.setType(c.value, graftType(type));
 }
 
 }  // namespace graft

@@ -439,11 +439,48 @@ class Packed(torch.nn.Module):
         return torch.nn.utils.rnn.pad_packed_sequence(self.lstm(packed)[0], batch_first=True)[0]
 
 
+class Raises(torch.nn.Module):
+    """Conditions that are known lead to exceptions, in a branch whose condition is not."""
+
+    def fail(self, o: Optional[torch.Tensor]) -> torch.Tensor:
+        if o is None:
+            raise ValueError("no offset")
+        return torch.neg(o)
+
+    def forward(self, x):
+        o: Optional[torch.Tensor] = None
+        if x.dim() == 1:
+            x = torch.exp(self.fail(o)) + x
+        return torch.relu(x)
+
+
+class Pyramid(torch.nn.Module):
+    """A called method sets a list and fills it in a loop."""
+
+    levels: List[torch.Tensor]
+
+    def __init__(self):
+        super().__init__()
+        self.turns, self.levels = 3, [torch.zeros(1)]
+
+    def build(self, x: torch.Tensor):
+        self.levels = [x]
+        for _ in range(self.turns - 1):
+            x = F.avg_pool2d(x, 2)
+            self.levels.append(x)
+
+    def forward(self, x):
+        self.build(x)
+        return self.levels[0], self.levels[2]
+
+
 def called():
     """Scripted models beside what they are called with and what they give."""
     for name, model, x in (
         ("objects", Objects(), (torch.randn(5, 4),)),
         ("forked", Forked(), (torch.randn(5, 4),)),
+        ("raises", Raises(), (torch.randn(5, 4),)),
+        ("pyramid", Pyramid(), (torch.randn(1, 2, 8, 8),)),
         ("packed", Packed(), (torch.randn(3, 6, 4), torch.tensor([6, 4, 1]))),
     ):
         scripted = torch.jit.script(model.eval())

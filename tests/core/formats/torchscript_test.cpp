@@ -140,30 +140,58 @@ TEST_CASE("arguments that have defaults may be left out of a file of inputs") {
   CHECK(loaded->describe() == std::vector<std::string>{"f32[2,4]", "f32[2,4]", "5"});
 }
 
+/// The model gives what PyTorch gave when the fixture was made.
+static void givesTheSame(const std::string& name, const Graph& g) {
+  INFO(name);
+  auto program = Program::build(g);
+  REQUIRE_RESULT(program);
+  auto in = loadInputs(fixture(name + "_in.pt"), g);
+  REQUIRE_RESULT(in);
+  auto expected = loadTensors(fixture(name + "_out.pt"));
+  REQUIRE_RESULT(expected);
+  auto actual = program->run(*in);
+  REQUIRE_RESULT(actual);
+  for (const Difference& d : compareTensors(*expected, *actual)) {
+    INFO(d.why);
+    CHECK(d.passed);
+  }
+}
+
 TEST_CASE("own classes, torch.no_grad, torch.jit.fork and isinstance are followed in scripted models") {
   for (const std::string name : {"objects", "forked", "packed"}) {
     INFO(name);
     const Model m = imported(name + ".pt");
     CHECK(count(m.graph, "aten.linear.default") == (name == "objects" ? 1 : name == "forked" ? 2 : 0));
     CHECK(count(m.graph, "prim.isinstance") == 0);
-    auto program = Program::build(m.graph);
-    REQUIRE_RESULT(program);
-    auto in = loadInputs(fixture(name + "_in.pt"), m.graph);
-    REQUIRE_RESULT(in);
-    auto expected = loadTensors(fixture(name + "_out.pt"));
-    REQUIRE_RESULT(expected);
-    auto actual = program->run(*in);
-    REQUIRE_RESULT(actual);
-    for (const Difference& d : compareTensors(*expected, *actual)) {
-      INFO(d.why);
-      CHECK(d.passed);
-    }
+    givesTheSame(name, m.graph);
   }
   auto changed = importModel(fixture("changed.pt"), torchSemantics());
   REQUIRE_FALSE(changed);
   CHECK_THAT(
       changed.error().message,
       ContainsSubstring("writes the attribute corners of an object of its own class Boxes inside of control flow"));
+}
+
+TEST_CASE("nothing follows an exception whose condition is known, and what stands around it goes on") {
+  const Graph g = imported("raises.pt").graph;
+  givesTheSame("raises", g);
+  CHECK(count(g, "prim.RaiseException.default") == 1);
+  CHECK(count(g, "aten.neg.default") + count(g, "aten.exp.default") + count(g, "aten.add.Tensor") == 0);
+  CHECK(count(g, "aten.relu.default") == 1);
+  const Node* branch = first(g, "prim.If");
+  REQUIRE(branch);
+  CHECK(g.block(branch->blocks[0]).returns[0].isNone());
+}
+
+TEST_CASE("a list that a called method fills in a loop is one value, and its attribute is set to all of it") {
+  const Graph g = imported("pyramid.pt").graph;
+  givesTheSame("pyramid", g);
+  const Node *list = first(g, "prim.ListConstruct"), *set = first(g, "prim.SetAttr");
+  REQUIRE(list);
+  REQUIRE(set);
+  CHECK(count(g, "prim.SetAttr") == 1);
+  CHECK(set->args == std::vector<Argument>{Argument("levels"), Argument(list->outputs[0])});
+  CHECK(g.order().back() == set->id);
 }
 
 TEST_CASE("autocast that is switched off changes nothing, and casts that a file does not hold are refused") {
