@@ -72,6 +72,9 @@ TEST_CASE("titles have the short names that the field gives them") {
   CHECK(briefOf("matmul") == "@");
   CHECK(briefOf("mul_") == "×");
   CHECK(briefOf("transpose") == "T");
+  CHECK(briefOf("expand") == "bcast");
+  CHECK(briefOf("arange") == "0…n");
+  CHECK(briefOf("le") == "≤");
   CHECK(briefOf("select") == "[i]");
   CHECK(briefOf("slice") == "[:]");
   CHECK(briefOf("softmax") == "smax");
