@@ -432,7 +432,8 @@ class AttentionSearch {
         !isAlike(found_.k) || !isAlike(found_.v))
       return false;
     for (size_t i = 0; i + 2 < rank_; ++i)
-      if (!areSame((*q)[i], (*k)[i]) || !areSame((*q)[i], (*v)[i])) return false;
+      if (!servesAll((*q)[i], (*k)[i], i) || !servesAll((*q)[i], (*v)[i], i)) return false;
+    if (rank_ == 4 && !areSame((*k)[1], (*v)[1])) return false;
     const Dim &size = (*q)[rank_ - 1], &valueSize = (*v)[rank_ - 1];
     if (!size.isStatic() || !valueSize.isStatic() || size.size > mostHeadSize || valueSize.size > mostHeadSize ||
         !areSame((*k)[rank_ - 1], size))
@@ -447,6 +448,12 @@ class AttentionSearch {
       return false;
     return std::all_of(found_.terms.begin(), found_.terms.end(),
                        [&](const MaskTerm& t) { return isMemoryStill(t.tensor) && fitsMask(t, (*q)[0]); });
+  }
+
+  /// Whether keys and values have the batch or heads that the queries have, or one for all of them.
+  bool servesAll(const Dim& ofQueries, const Dim& ofKeys, size_t dimension) const {
+    const bool mayBeOne = rank_ <= 4 && !found_.leading && !found_.windows && dimension < 2;
+    return areSame(ofQueries, ofKeys) || (mayBeOne && ofKeys.size == 1 && ofQueries.isKnown());
   }
 
   bool fitsMask(const MaskTerm& t, const Dim& batchAndHeads) const {
