@@ -5,6 +5,7 @@ program says what it left out, and the model's own checks stay.
 """
 
 import warnings
+from enum import Enum
 from typing import Dict, List, Optional
 
 from support import OPERATORS, SOURCE, TestCase, main
@@ -335,6 +336,63 @@ class Keeps(nn.Module):
         return torch.stack(self.kept)
 
 
+class Mode(Enum):
+    SOFT = "soft"
+    HARD = "hard"
+
+
+class Level(Enum):
+    LOW = 1
+    HIGH = 2
+
+
+class Moded(nn.Module):
+    """Members of enumerations decide what runs."""
+
+    def __init__(self, mode: Mode):
+        super().__init__()
+        self.mode, self.level, self.linear = mode, Level.HIGH, nn.Linear(6, 6)
+
+    def act(self, x, mode: Mode):
+        if mode == Mode.SOFT:
+            return torch.tanh(x)
+        elif mode.name == "HARD":
+            return F.hardtanh(x)
+        raise ValueError(f"no mode {mode}")
+
+    def forward(self, x):
+        if x.dim() == 1:
+            raise ValueError(f"{self.mode} takes a batch")
+        if self.mode != Mode.SOFT:
+            x = self.linear(x)
+        for i in range(2):
+            x = self.act(x, self.mode) * self.level.value + i
+        if self.mode.value == "hard":
+            x = x + 1
+        return self.act(x, Mode.SOFT)
+
+
+class Switches(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mode = Mode.SOFT
+
+    def forward(self, x):
+        mode = Mode.HARD
+        if bool(x.sum() > 0):
+            mode = self.mode
+        return x + 1 if mode == Mode.HARD else x
+
+
+class Same(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.mode = Mode.SOFT
+
+    def forward(self, x):
+        return x + 1 if self.mode is Mode.SOFT else x
+
+
 class Scripted(TestCase):
     def same(self, module, *calls):
         """As written, written again and run, each call gives what PyTorch's own gives, one after the other."""
@@ -550,6 +608,18 @@ class Scripted(TestCase):
         self.same(Keeps(False), (x,), (x,), (x,))
         self.scripted(Keeps(True))
         self.fails(3, "convert", self.path, "-o", self.folder / "copy.pt", says=["its attribute kept is a list that has another length"])
+
+    def test_members_of_enumerations_decide_branches(self):
+        x = torch.randn(2, 4, 6, 6)
+        for mode in Mode:
+            self.same(Moded(mode), (x,), (x[:1] * 3,))
+            self.assertEqual("aten.linear" in self.done("text", self.path).stdout, mode == Mode.HARD)
+            with self.assertRaisesRegex(Exception, f"Enum<Mode.{mode.name}> takes a batch"):
+                torch.jit.load(self.folder / "copy.pt")(x[0, 0, 0])
+        self.scripted(Switches())
+        self.fails(3, "info", self.path, says=["it holds Mode.SOFT, a member of an enumeration (its attribute mode)"])
+        self.scripted(Same())
+        self.fails(3, "info", self.path, says=["`is` Mode.SOFT", "compare them with =="])
 
     def test_packed_weights_are_named(self):
         warnings.simplefilter("ignore")

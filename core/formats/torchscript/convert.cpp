@@ -335,8 +335,8 @@ void TorchScriptConverter::convertNode(const jit::Node* n, Env& env) {
     default:
       break;
   }
-  if (instances(n, env) || attributes(n, env) || containers(n, env) || scalarArithmetic(n, env) || identities(n, env) ||
-      foldScalars(n, env))
+  if (instances(n, env) || attributes(n, env) || enumerations(n, env) || containers(n, env) ||
+      scalarArithmetic(n, env) || identities(n, env) || foldScalars(n, env))
     return;
   generic(n, env);
 }

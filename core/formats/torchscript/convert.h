@@ -27,17 +27,27 @@ struct Instance;
 
 /// What a TorchScript value is known to be.
 struct Bound {
-  enum class Kind : uint8_t { Argument, Object, Instance, Container, Shape, Function, Tensor } kind = Kind::Argument;
+  enum class Kind : uint8_t {
+    Argument,
+    Object,
+    Instance,
+    Container,
+    Shape,
+    Function,
+    Enum,
+    Tensor
+  } kind = Kind::Argument;
   bool scalarTensor = false;  ///< `argument` is a number that TorchScript holds in a 0-dim tensor
   Argument argument;
   c10::intrusive_ptr<c10::ivalue::Object> object;  ///< Object: a module or another class's instance in the file
   std::shared_ptr<Instance> instance;              ///< Instance
-  std::string path;                          ///< Object, Tensor: where the model keeps it; of a scalarTensor its name
-  std::shared_ptr<Container> container;      ///< Container
-  ValueId shapeOf;                           ///< Shape: x.size(), of which no dimension was read yet
-  torch::jit::Function* function = nullptr;  ///< Function
-  at::Tensor tensor;                         ///< Tensor: a weight that no node uses yet; `path` says which
-  bool buffer = false, constant = false;     ///< Tensor
+  std::string path;                      ///< Object, Enum, Tensor: where the model keeps it; of a scalarTensor its name
+  std::shared_ptr<Container> container;  ///< Container
+  ValueId shapeOf;                       ///< Shape: x.size(), of which no dimension was read yet
+  torch::jit::Function* function = nullptr;            ///< Function
+  c10::intrusive_ptr<c10::ivalue::EnumHolder> member;  ///< Enum: a member of an enumeration
+  at::Tensor tensor;                                   ///< Tensor: a weight that no node uses yet; `path` says which
+  bool buffer = false, constant = false;               ///< Tensor
 
   static Bound of(Argument a) {
     Bound b;
@@ -143,6 +153,7 @@ class TorchScriptConverter {
   const std::string& parameterAt(const std::string& view);
   /// The value as an argument of a node. Appends a node where the graph has nothing that stands for the value.
   Argument argument(const Bound&, const torch::jit::Node* user);
+  static std::string nameOfMember(const Bound&);
   void materialise(Container&, const c10::Type&, const torch::jit::Node* user);
 
   // What the walk settles itself, without a generic node. Each returns false for a node that is none of its own.
@@ -158,6 +169,7 @@ class TorchScriptConverter {
   Bound item(const Bound& container, const Argument& index, const torch::jit::Node*);
   Argument sizeOf(ValueId tensor, int64_t dim, const torch::jit::Node*);
   // convert_scalars.cpp
+  bool enumerations(const torch::jit::Node*, Env&);
   bool scalarArithmetic(const torch::jit::Node*, Env&);
   bool foldScalars(const torch::jit::Node*, Env&);
   std::optional<int64_t> scalarConstant(const Bound&) const;

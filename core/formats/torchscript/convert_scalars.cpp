@@ -23,6 +23,33 @@ Bound scalarTensor(Argument a) {
 
 }  // namespace
 
+// Members of enumerations exist only during the walk: `if self.mode == Mode.FAST` is decided.
+bool TorchScriptConverter::enumerations(const jit::Node* n, Env& env) {
+  if (n->inputs().empty() || n->outputs().size() != 1) return false;
+  const auto it = env.find(n->input(0));
+  if (it == env.end() || it->second.kind != Bound::Kind::Enum) return false;
+  const Bound first = it->second, second = n->inputs().size() == 2 ? bound(n->input(1), env) : Bound();
+  if (n->kind() == jit::prim::EnumName) {
+    env[n->output()] = Bound::of(Argument(first.member->name()));
+    return true;
+  }
+  if (n->kind() == jit::prim::EnumValue) {
+    env[n->output()] = fromIValue(first.member->value(), first.path + ".value", true, true);
+    return true;
+  }
+  if (second.kind != Bound::Kind::Enum) return false;
+  if (n->kind() == jit::aten::__is__ || n->kind() == jit::aten::__isnot__)
+    throw Refusal{
+        fmt::format("it asks whether a member of an enumeration `is` {}. TorchScript says no where the file holds two "
+                    "copies of one member, and Python says yes: compare them with ==",
+                    nameOfMember(second))};
+  if (n->kind() != jit::aten::eq && n->kind() != jit::aten::ne) return false;
+  const bool same = first.member->name() == second.member->name() &&
+                    first.member->qualifiedClassName() == second.member->qualifiedClassName();
+  env[n->output()] = Bound::of(Argument(same == (n->kind() == jit::aten::eq)));
+  return true;
+}
+
 std::optional<int64_t> TorchScriptConverter::scalarConstant(const Bound& b) const {
   if (b.kind != Bound::Kind::Argument) return std::nullopt;
   if (const auto* i = b.argument.as<int64_t>()) return *i;

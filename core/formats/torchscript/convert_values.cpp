@@ -98,6 +98,12 @@ Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& 
     return b;
   }
   Bound b;
+  if (v.isEnum()) {
+    b.kind = Bound::Kind::Enum;
+    b.member = v.toEnumHolder();
+    b.path = path;
+    return b;
+  }
   const auto child = [&](const c10::IValue& item, size_t i) {
     return fromIValue(item, fmt::format("{}.{}", path, i), buffer, constant);
   };
@@ -133,6 +139,11 @@ Bound TorchScriptConverter::fromIValue(const c10::IValue& v, const std::string& 
     return Bound::of(
         g_.addOutput(appendUnknown("prim.GetAttr", {Argument(path)}, nullptr), "attribute", graftType(*v.type())));
   return Bound::of(std::move(*literal));
+}
+
+std::string TorchScriptConverter::nameOfMember(const Bound& b) {
+  const std::string type = demangle(b.member->qualifiedClassName());
+  return fmt::format("{}.{}", type.substr(type.rfind('.') + 1), b.member->name());
 }
 
 Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
@@ -176,6 +187,14 @@ Argument TorchScriptConverter::argument(const Bound& b, const jit::Node* user) {
                       b.instance->type->name() ? demangle(b.instance->type->name()->qualifiedName()) : "")};
     case Bound::Kind::Function:
       throw Refusal{"it passes a function around as a value"};
+    case Bound::Kind::Enum: {
+      const std::string name = nameOfMember(b);
+      if (user && user->kind() == jit::aten::format) return Argument(fmt::format("Enum<{}>", name));
+      throw Refusal{
+          fmt::format("it holds {}, a member of an enumeration{}, where Graft cannot follow it. It follows those that "
+                      "are compared with ==, asked for their name or value, or passed to methods",
+                      name, b.path.empty() || b.path == "constant" ? "" : fmt::format(" (its attribute {})", b.path))};
+    }
   }
   return {};
 }
