@@ -1,5 +1,6 @@
 // share_masks: PyTorch's attention makes numbers of a mask of truth values at each call. Where several calls read one
-// mask, as the layers of a decoder do, that is done once before the first of them.
+// mask, as the layers of a decoder do, that is done once before the first of them. Of a mask that is expanded, one for
+// all queries, the numbers are made before that: the kernels read what little there is.
 #include <algorithm>
 #include <limits>
 #include <map>
@@ -16,6 +17,11 @@ constexpr size_t maskPlace = 3;
 bool isAttention(const Node& n) {
   return n.op->name == "aten.scaled_dot_product_attention.default" && n.args.size() > maskPlace &&
          n.args[0].isValue() && n.args[maskPlace].isValue();
+}
+
+bool isExpansion(const Graph& g, NodeId maker, BlockId block) {
+  return maker && g.node(maker).op->name == "aten.expand.default" && g.node(maker).parent == block &&
+         g.node(maker).args[0].isValue();
 }
 
 Status shareMasks(GraphEditor& editor, const Step&) {
@@ -35,10 +41,22 @@ Status shareMasks(GraphEditor& editor, const Step&) {
     if (calls.size() < 2) continue;
     const auto& [mask, dtype, block, region] = key;
     editor.begin(calls.front());
+    // What it is an expansion of. Arguments are copied: the builder's nodes may move those of the graph.
+    Argument base(mask);
+    std::vector<std::vector<Argument>> expansions;
+    for (NodeId maker = g.value(mask).producer; isExpansion(g, maker, block);
+         maker = g.value(base.valueId()).producer) {
+      expansions.push_back(g.node(maker).args);
+      base = expansions.back()[0];
+    }
     NodeBuilder b(editor, calls.front());
-    const Argument shown = b.call("aten.where.Scalar",
-                                  {Argument(mask), Argument(0.0), Argument(-std::numeric_limits<double>::infinity())});
-    const Argument numbers = b.call("aten.to.dtype", {shown, Argument(dtype)});
+    const Argument shown =
+        b.call("aten.where.Scalar", {base, Argument(0.0), Argument(-std::numeric_limits<double>::infinity())});
+    Argument numbers = b.call("aten.to.dtype", {shown, Argument(dtype)});
+    for (; !expansions.empty(); expansions.pop_back()) {
+      expansions.back()[0] = numbers;
+      numbers = b.call("aten.expand.default", expansions.back());
+    }
     if (b.error()) {
       editor.cancel();
       editor.noteRefused(b.error()->message);

@@ -1,9 +1,12 @@
 // simplify_masks: attention with a mask that hides nothing has none, and one whose mask hides what comes later says so
 // by its flag: kernels skip what is hidden, and nobody makes the mask. Such masks are made of positions
-// (matcher/facts/known_masks.h). Sums with masks of zeros, and fills where nothing is to be filled, go too.
+// (matcher/facts/known_masks.h). Sums with masks of zeros, fills where nothing is to be filled, and conditions that
+// always hold go, too.
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "matcher/facts/known_masks.h"
 #include "matcher/passes/pass.h"
@@ -79,6 +82,40 @@ std::unordered_map<uint32_t, double> weightsOfOneElement(GraphEditor& editor) {
   return numbers;
 }
 
+/// Of a conjunction, the operand that decides, and the one that holds everywhere.
+std::optional<std::pair<ValueId, ValueId>> deciding(const Graph& g, const Node& n, const KnownMasks& masks) {
+  if (n.op->name != "aten.bitwise_and.Tensor" && n.op->name != "aten.logical_and.default") return std::nullopt;
+  if (!n.args[0].isValue() || !n.args[1].isValue()) return std::nullopt;
+  const auto isTruth = [&](const Argument& a) { return g.value(a.valueId()).type.tensorInfo.dtype == DType::Bool; };
+  const auto holds = [&](const Argument& a) {
+    const KnownMask* m = masks.find(a.valueId());
+    return m && m->isEverywhere() && m->yes != 0;
+  };
+  if (!isTruth(n.args[0]) || !isTruth(n.args[1]) || holds(n.args[0]) == holds(n.args[1])) return std::nullopt;
+  const ValueId a = n.args[0].valueId(), b = n.args[1].valueId();
+  return holds(n.args[0]) ? std::pair(b, a) : std::pair(a, b);
+}
+
+/// `x` with the shape of its conjunction with `all`; nothing where that is not known.
+std::optional<Argument> expandedLike(const Graph& g, NodeBuilder& b, ValueId x, ValueId all) {
+  const std::vector<Dim>*from = shapeOf(g, Argument(x)), *to = shapeOf(g, Argument(all));
+  if (!from || !to) return std::nullopt;
+  const std::vector<Dim> has = *from, other = *to;
+  std::vector<Argument> sizes;
+  for (size_t d = std::max(has.size(), other.size()); d-- > 0;) {
+    const Dim mine = d < has.size() ? has[has.size() - 1 - d] : Dim(1);
+    const Dim theirs = d < other.size() ? other[other.size() - 1 - d] : Dim(1);
+    const bool isKept = theirs.size == 1 || (theirs.isKnown() && theirs == mine);
+    if (isKept)
+      sizes.push_back(d < has.size() ? Argument(int64_t{-1}) : Argument(int64_t{1}));
+    else if (mine.size == 1)
+      sizes.push_back(b.call("aten.size.int", {Argument(all), Argument(static_cast<int64_t>(other.size() - 1 - d))}));
+    else
+      return std::nullopt;
+  }
+  return b.call("aten.expand.default", {Argument(x), Argument::list(std::move(sizes)), Argument(false)});
+}
+
 Status simplifyMasks(GraphEditor& editor, const Step&) {
   const Graph& g = editor.graph();
   const std::unordered_map<uint32_t, double> numbers = weightsOfOneElement(editor);
@@ -118,6 +155,25 @@ Status simplifyMasks(GraphEditor& editor, const Step&) {
     editor.commit();
   }
   if (!editor.records().empty()) eliminateDeadNodes(editor);  // what made the masks
+  // Of the masks that are left.
+  for (const NodeId id : index.order) {
+    if (!g.isAlive(id)) continue;
+    const auto operands = deciding(g, g.node(id), masks);
+    if (!operands || isWritten(g.node(id).outputs[0]) || isWritten(operands->first)) continue;
+    const ValueId result = g.node(id).outputs[0];
+    const Type type = g.value(result).type;
+    editor.begin(id);
+    NodeBuilder b(editor, id);
+    const std::optional<Argument> by = expandedLike(g, b, operands->first, operands->second);
+    if (!by || b.error()) {
+      editor.cancel();
+      continue;
+    }
+    editor.setType(by->valueId(), type);
+    editor.replaceValue(result, by->valueId());
+    editor.erase(id);
+    editor.commit();
+  }
   return done();
 }
 

@@ -794,7 +794,6 @@ class Encoder(Recipe):
     steps = [
         normalize,
         remove_dropout,
-        simplify_masks,
         EmbeddingLayerNorm,  # before the positions of fixed sizes are looked up for good
         TwoEmbeddingsLayerNorm,
         PaddingMask,
@@ -802,6 +801,7 @@ class Encoder(Recipe):
         SelectBeforeExpand,
         SelectedFill,  # before numbers in tensors become constants
         CosineWindowAttention,  # before masks and their new dimensions become one constant
+        simplify_masks,  # what the rules above leave of them
         fold_constants,
         LayerScale,
         LayerScaleLinear,
