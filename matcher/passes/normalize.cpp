@@ -19,6 +19,33 @@ bool isFloating(const Graph& g, ValueId v) {
   return dtype && isFloatingPoint(*dtype);
 }
 
+// Whether two dimensions of inputs have this size, the first of one and the second of the same or of another: the
+// example may have alike what other inputs have not.
+bool standsForSeveral(const Graph& g, int64_t size) {
+  std::optional<size_t> place;
+  for (const ValueId input : g.inputs()) {
+    const auto& shape = g.value(input).type.tensorInfo.shape;
+    for (size_t d = 0; shape && d < shape->size(); ++d)
+      if ((*shape)[d].size == size && place.value_or(d) != d)
+        return true;
+      else if ((*shape)[d].size == size)
+        place = d;
+  }
+  return false;
+}
+
+// Whether `size` is calculated, and the size of that dimension of x whatever the inputs' sizes.
+bool isSizeOf(const Graph& g, const Argument& size, ValueId x, size_t dim) {
+  if (!size.isValue()) return false;
+  const auto wanted = integerMeaning(g, size), has = sizeMeaning(g, x, static_cast<int64_t>(dim));
+  if (!wanted || !has || *wanted != *has) return false;
+  const auto number = has->number();
+  if (!number || !standsForSeveral(g, *number)) return true;
+  const NodeId asked = g.value(size.valueId()).producer;
+  const std::vector<Argument> direct{Argument(x), Argument(static_cast<int64_t>(dim))};
+  return asked && g.node(asked).op->name == "aten.size.int" && g.node(asked).args == direct;
+}
+
 // The value that the node hands on unchanged, where it does.
 ValueId handsOn(const Graph& g, const Node& n) {
   if (n.outputs.size() != 1 || n.args.empty() || !n.args[0].isValue()) return {};
@@ -66,10 +93,9 @@ ValueId handsOn(const Graph& g, const Node& n) {
     if (static_cast<int64_t>(sizes.size()) != *rank) return {};
     int open = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      const auto wanted = integerMeaning(g, sizes[i]), has = sizeMeaning(g, x, static_cast<int64_t>(i));
       if (sizes[i].as<int64_t>() && *sizes[i].as<int64_t>() == -1)
         ++open;
-      else if (!sizes[i].isValue() || !wanted || !has || *wanted != *has)
+      else if (!isSizeOf(g, sizes[i], x, i))
         return {};
     }
     if (open <= 1) return x;

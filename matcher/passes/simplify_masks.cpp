@@ -48,8 +48,13 @@ std::optional<ValueId> unchanged(const Graph& g, const Node& n, const KnownMasks
     const KnownMask* m = a.isValue() ? masks.find(a.valueId()) : nullptr;
     return m && m->isEverywhere() && m->yes == number;
   };
+  // Of a view, or of what a caller gave, the operator makes a copy, which lies in its own way.
+  const auto isMade = [&](const Argument& a) {
+    const NodeId producer = g.value(a.valueId()).producer;
+    return producer && !g.node(producer).op->is(OperatorFact::View) && !g.node(producer).op->writes();
+  };
   const auto sameType = [&](const Argument& a) {
-    if (!a.isValue() || n.outputs.size() != 1) return false;
+    if (!a.isValue() || n.outputs.size() != 1 || !isMade(a)) return false;
     const TensorInfo &x = g.value(a.valueId()).type.tensorInfo, &y = g.value(n.outputs[0]).type.tensorInfo;
     return x.dtype && x.dtype == y.dtype && x.shape && x.shape == y.shape &&
            std::ranges::all_of(*x.shape, [](const Dim& d) { return d.isKnown(); });

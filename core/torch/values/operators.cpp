@@ -197,23 +197,34 @@ std::shared_ptr<torch::jit::Operator> findScriptOperator(const c10::OperatorName
   return nullptr;
 }
 
+/// PyTorch's LSTM on a CPU reads and writes past states of other sizes than its input and weights have.
+static void checkStates(const std::vector<c10::IValue>& arguments) {
+  std::vector<c10::List<at::Tensor>> lists;  // states, then weights
+  for (const c10::IValue& argument : arguments)
+    if (argument.isTensorList()) lists.push_back(argument.toTensorList());
+  if (lists.size() != 2 || lists[0].size() != 2 || lists[1].size() < 2 || !arguments[0].isTensor()) return;
+  const at::Tensor input = arguments[0].toTensor(), h = lists[0].get(0), c = lists[0].get(1);
+  const at::Tensor ofInput = lists[1].get(0), ofHidden = lists[1].get(1);
+  for (const at::Tensor& t : {input, h, c, ofInput, ofHidden})
+    if (!t.defined() || t.dim() < 2)
+      throw std::runtime_error("lstm: a state, a weight or the input has too few dimensions");
+  if (h.dim() != c.dim()) throw std::runtime_error("lstm: the two states have different numbers of dimensions");
+  for (int64_t d = 0; d + 1 < h.dim(); ++d)
+    if (h.sym_size(d) != c.sym_size(d))
+      throw std::runtime_error("lstm: the two states have different numbers of layers or samples");
+  if (h.sym_size(-1) != ofHidden.sym_size(1) || c.sym_size(-1) * 4 != ofInput.sym_size(0))
+    throw std::runtime_error("lstm: a state has not as many features as the weights");
+  const bool isPacked = !arguments[1].isTensorList();  // the input is [elements, features]: batch_sizes says the rest
+  if (isPacked || input.dim() != 3 || h.dim() != 3 || !arguments.back().isBool()) return;
+  if (h.sym_size(1) != input.sym_size(arguments.back().toBool() ? 0 : 1))
+    throw std::runtime_error("lstm: the states have another number of samples than the input");
+}
+
 void checkCall(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& arguments) {
   if (schema.overload_name() == "int" && schema.name() == "aten::remainder" && !arguments.empty() &&
       arguments.back().isInt() && arguments.back().toInt() == 0)
     throw std::runtime_error("integer modulo by zero");
-  // For each layer of the first state PyTorch reads one of the second.
-  if (schema.name() == "aten::lstm") {
-    for (const c10::IValue& argument : arguments) {
-      if (!argument.isTensorList()) continue;
-      const c10::List<at::Tensor> states = argument.toTensorList();
-      const auto layers = [&](size_t i) {
-        return states.get(i).dim() > 0 ? states.get(i).sym_size(0) : c10::SymInt(-1);
-      };
-      if (states.size() != 2 || !states.get(0).defined() || !states.get(1).defined() || layers(0) != layers(1))
-        throw std::runtime_error("lstm: the two states have different numbers of layers");
-      break;  // the next list is of weights
-    }
-  }
+  if (schema.name() == "aten::lstm") checkStates(arguments);
 }
 
 }  // namespace graft
