@@ -4,6 +4,7 @@ program says what it left out, and the model's own checks stay.
     scripted_test.py BUILD_FOLDER
 """
 
+import re
 import warnings
 from enum import Enum
 from typing import Dict, List, Optional
@@ -336,6 +337,13 @@ class Keeps(nn.Module):
         return torch.stack(self.kept)
 
 
+class Thrice(nn.Module):
+    def forward(self, x):
+        for i in range(3):
+            x = x * 2 + i
+        return x
+
+
 class Mode(Enum):
     SOFT = "soft"
     HARD = "hard"
@@ -400,6 +408,8 @@ class Scripted(TestCase):
         copy, again, out = (self.folder / name for name in ("copy.pt", "again.pt", "out.pt"))
         self.done("convert", self.path, "-o", copy)
         self.done("convert", copy, "-o", again)
+        without_lines = [re.sub(r' "[^"]*":\d+', "", self.done("text", file).stdout) for file in (copy, again)]
+        self.assertEqual(*without_lines)
         models = [torch.jit.load(p) for p in (self.path, copy, again)]
         for i, given in enumerate(calls):
             expected, *got = (model(*given) for model in models)
@@ -608,6 +618,11 @@ class Scripted(TestCase):
         self.same(Keeps(False), (x,), (x,), (x,))
         self.scripted(Keeps(True))
         self.fails(3, "convert", self.path, "-o", self.folder / "copy.pt", says=["its attribute kept is a list that has another length"])
+
+    def test_loops_of_a_known_number_of_turns_are_read_back_as_they_were(self):
+        self.same(Thrice(), (torch.randn(3),))
+        for file in (self.path, self.folder / "again.pt"):
+            self.assertIn("prim.Loop(3, condition=True, %x)", self.done("text", file).stdout)
 
     def test_members_of_enumerations_decide_branches(self):
         x = torch.randn(2, 4, 6, 6)

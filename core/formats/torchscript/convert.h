@@ -121,8 +121,8 @@ class TorchScriptConverter {
   /// A loop that counts its turns, and the nodes that do.
   struct CountingLoop {
     const torch::jit::Value* turns;
-    size_t place;  ///< of the counter among the carried values
-    const torch::jit::Node *start, *go, *add;
+    size_t place;                              ///< of the counter among the carried values
+    const torch::jit::Node *start, *go, *add;  ///< start: null where the file holds what it gives
   };
   static std::optional<CountingLoop> countingLoop(const torch::jit::Node*);
   static bool isOfCountingLoop(const torch::jit::Node*);

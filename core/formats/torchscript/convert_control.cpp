@@ -83,6 +83,11 @@ void TorchScriptConverter::nameBlocks() {
     }
 }
 
+static bool isTrue(const jit::Value* v) {
+  const auto known = jit::toIValue(v);
+  return known && known->isBool() && known->toBool();
+}
+
 // A loop over a number of turns that the writer wrote as one that counts for itself (countsForItself):
 //   while k < turns: …; k = k + 1
 std::optional<TorchScriptConverter::CountingLoop> TorchScriptConverter::countingLoop(const jit::Node* n) {
@@ -99,12 +104,18 @@ std::optional<TorchScriptConverter::CountingLoop> TorchScriptConverter::counting
   for (const size_t place : {size_t{0}, size_t{1}}) {  // of the counter
     const jit::Value *turn = body->inputs()[place + 1], *next = body->outputs()[place + 1];
     const jit::Node* add = next->node();
-    if (isNumber(n->input(0), std::numeric_limits<int64_t>::max()) && isNumber(n->input(place + 2), 0) &&
-        !n->output(place)->hasUses() && !body->inputs()[0]->hasUses() && isCall(start, jit::aten::lt) &&
-        isNumber(start->input(0), 0) && start->output()->uses().size() == 1 && isCall(go, jit::aten::lt) &&
-        go->input(0) == next && go->input(1) == start->input(1) && go->output()->uses().size() == 1 &&
-        isCall(add, jit::aten::add) && add->input(0) == turn && isNumber(add->input(1), 1) && next->uses().size() == 2)
-      return CountingLoop{start->input(1), place, start, go, add};
+    if (!isNumber(n->input(0), std::numeric_limits<int64_t>::max()) || !isNumber(n->input(place + 2), 0) ||
+        n->output(place)->hasUses() || body->inputs()[0]->hasUses() || !isCall(go, jit::aten::lt) ||
+        go->input(0) != next || go->output()->uses().size() != 1 || !isCall(add, jit::aten::add) ||
+        add->input(0) != turn || !isNumber(add->input(1), 1) || next->uses().size() != 2)
+      continue;
+    const jit::Value* turns = go->input(1);
+    if (isCall(start, jit::aten::lt) && isNumber(start->input(0), 0) && start->input(1) == turns &&
+        start->output()->uses().size() == 1)
+      return CountingLoop{turns, place, start, go, add};
+    // LibTorch computes 0 < 3 while it reads the file.
+    if (const auto known = jit::toIValue(turns); known && known->isInt() && known->toInt() > 0 && isTrue(n->input(1)))
+      return CountingLoop{turns, place, nullptr, go, add};
   }
   return std::nullopt;
 }
@@ -122,15 +133,10 @@ bool TorchScriptConverter::isOfCountingLoop(const jit::Node* n) {
   return counting && (counting->start == n || counting->go == n);
 }
 
-// There is no turn behind one that raises. But a loop over a number of turns must say `true` to be one for the writer.
-static bool isTrue(const jit::Value* v) {
-  const auto known = jit::toIValue(v);
-  return known && known->isBool() && known->toBool();
-}
-
 void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   const jit::Block* body = n->blocks()[0];
   const auto counting = countingLoop(n);
+  if (counting && !counting->start) convertNode(counting->turns->node(), env);  // a constant, perhaps of the body
   materialiseChanged({body}, env, n);
   // Of the carried values and what stands for them: without the counter.
   const auto isLeftOut = [&](size_t carried) { return counting && carried == counting->place; };
@@ -160,6 +166,8 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   std::vector<Argument> returns;
   for (size_t i = 0; i < body->outputs().size(); ++i) {
     if (i >= 1 && isLeftOut(i - 1)) continue;
+    // There is no turn behind one that raises. But a loop over a number of turns must say `true` to be one when it is
+    // written.
     if (i == 0 && (counting || raises))
       returns.emplace_back(counting || isTrue(body->outputs()[0]));
     else
