@@ -7,7 +7,7 @@ namespace graft {
 namespace {
 
 /// A longer computation is no condition that somebody wrote for while_loop.
-constexpr size_t mostNodes = 64;
+constexpr size_t mostNodesOfCondition = 64;
 
 /// The nodes of the block that compute `condition` from values of `carried`, and others that the block does not make.
 std::vector<NodeId> computationOf(const Graph& g, const Argument& condition, BlockId block,
@@ -19,14 +19,14 @@ std::vector<NodeId> computationOf(const Graph& g, const Argument& condition, Blo
     if (!carried.contains(v) && seen.insert(v).second) open.push_back(v);
   };
   condition.forEachValue(look);
-  while (!open.empty() && found.size() <= mostNodes) {
+  while (!open.empty() && found.size() <= mostNodesOfCondition) {
     const NodeId producer = g.value(open.back()).producer;
     open.pop_back();
     if (!producer || g.node(producer).parent != block || !g.node(producer).blocks.empty()) continue;
     found.push_back(producer);
     for (const Argument& a : g.node(producer).args) a.forEachValue(look);
   }
-  return found.size() <= mostNodes ? found : std::vector<NodeId>();
+  return found.size() <= mostNodesOfCondition ? found : std::vector<NodeId>();
 }
 
 }  // namespace
