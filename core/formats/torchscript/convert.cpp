@@ -22,6 +22,7 @@ namespace {
 namespace jit = torch::jit;
 
 constexpr size_t maxNodes = 1'000'000;
+constexpr size_t maxCalls = 1'000'000;
 
 std::string plainName(const jit::Value* v) {
   if (!v->hasDebugName()) return "input";
@@ -154,6 +155,7 @@ std::vector<Bound> TorchScriptConverter::call(jit::Function& function, std::vect
   auto* script = jit::tryToGraphFunction(function);
   if (!script) throw Refusal{fmt::format("its function {} has no code", function.name())};
   if (++depth_ > maxCallDepth) throw Refusal{fmt::format("its calls are nested more than {} deep", maxCallDepth)};
+  if (++calls_ > maxCalls) throw Refusal{fmt::format("it makes more than {} calls", maxCalls)};
   const std::shared_ptr<jit::Graph> graph = script->graph();
   if (graph->inputs().size() != inputs.size())
     throw Refusal{fmt::format("{} is called with {} arguments", function.name(), inputs.size())};

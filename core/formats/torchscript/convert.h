@@ -183,6 +183,7 @@ class TorchScriptConverter {
   ModuleCallId module_;
   std::string modulePath_;
   int depth_ = 0;
+  size_t calls_ = 0;
   bool raised_ = false;  // the code of the block that is walked certainly ended in an exception
   const StraightLineProgram::Step* step_ = nullptr;   // of a long method, while the walk follows it
   std::unordered_map<std::string, ValueId> weights_;  // by place and view

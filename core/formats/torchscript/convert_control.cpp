@@ -227,7 +227,7 @@ class TorchScriptConverter::ChangeSearch {
 
 namespace {
 
-constexpr size_t maxSearched = 20'000'000;
+constexpr size_t maxSearched = 2'000'000;
 
 bool isFollowed(const Bound& b) {
   return b.kind == Bound::Kind::Container || b.kind == Bound::Kind::Object || b.kind == Bound::Kind::Instance;

@@ -57,6 +57,11 @@ TEST_CASE("files that are no archive are told apart") {
   refused("tensor.pt", "torch.save");
 }
 
+TEST_CASE("calls that double again and again are refused in time") {
+  refused("doubling.pt", "makes more than 1000000 calls");
+  refused("doubling_loop.pt", "hold too much code");
+}
+
 TEST_CASE("archives with impossible records are refused") {
   refused("absurd_size.pt", "corrupt");
   refused("bomb.pt", "unpack to more than");

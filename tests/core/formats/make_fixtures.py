@@ -541,7 +541,20 @@ class Wicked(torch.nn.Module):
         self.training = state[1]
 
 
+def doubling(loop):
+    """Each method calls the one before twice, forty times over."""
+    m = type(f"Doubling{loop}", (torch.jit.ScriptModule,), {})()
+    m.define("def g0(self, x: Tensor, l: List[Tensor]) -> Tensor:\n  return x\n")
+    for i in range(1, 40):
+        m.define(f"def g{i}(self, x: Tensor, l: List[Tensor]) -> Tensor:\n  return self.g{i - 1}(self.g{i - 1}(x, l), l)\n")
+    turn = "for i in range(n):\n    x = self.g39(x, l)\n  " if loop else "x = self.g39(x, l)\n  "
+    m.define(f"def forward(self, x: Tensor, n: int) -> Tensor:\n  l = [x]\n  {turn}return x\n")
+    return m
+
+
 def hostile():
+    doubling(True).save(OUT / "doubling_loop.pt")
+    doubling(False).save(OUT / "doubling.pt")
     good = (OUT / "net.pt").read_bytes()
     (OUT / "empty.pt").write_bytes(b"")
     (OUT / "page.pt").write_text("\n<!DOCTYPE html><html><body>404</body></html>")
