@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <string_view>
 #include <utility>
 
@@ -23,8 +24,43 @@ std::optional<Dim> dimOf(const std::vector<Dim>& shape, size_t fromLast) {
   return fromLast < shape.size() ? std::optional(shape[shape.size() - 1 - fromLast]) : std::nullopt;
 }
 
-bool isInteger(DType d) {
-  return d == DType::Int8 || d == DType::UInt8 || d == DType::Int16 || d == DType::Int32 || d == DType::Int64;
+/// Positions do not leave their range. Those of narrower ones do.
+bool isInteger(DType d) { return d == DType::Int64 || d == DType::Int32; }
+
+/// What a tensor of that dtype holds of a number, where that is sure whatever was calculated with it: 0, 1, -1, or so
+/// much that it hides a score. Nothing else is asked of masks.
+std::optional<double> held(DType dtype, double value) {
+  constexpr double much = 1e4;
+  if (dtype == DType::Bool) return value != 0 ? 1.0 : 0.0;
+  if (isInteger(dtype)) {
+    const bool fits = std::abs(value) < 2147483648.0 && value == std::trunc(value);
+    return fits ? std::optional(value) : std::nullopt;
+  }
+  const double most = dtype == DType::Float16    ? 65504
+                      : dtype == DType::BFloat16 ? 3.3895313892515355e38
+                      : dtype == DType::Float32  ? 3.4028234663852886e38
+                      : dtype == DType::Float64  ? std::numeric_limits<double>::max()
+                                                 : -1;
+  if (most < 0 || std::isnan(value)) return std::nullopt;
+  if (std::abs(value) > most) return std::copysign(std::numeric_limits<double>::infinity(), value);
+  const bool isSure = value == 0 || std::abs(value) == 1 || std::abs(value) >= much;
+  return isSure ? std::optional(value) : std::nullopt;
+}
+
+/// Large numbers that cancel leave what rounding leaves.
+bool mayCancel(double x, double y) { return std::abs(x) > 1 && std::abs(y) > 1 && std::signbit(x) != std::signbit(y); }
+
+/// Whether the view calls all its dimensions of that size by one value: x.view(1, 1, n, n).
+bool namesOneSize(const Node& view, const std::vector<Dim>& to, int64_t size) {
+  const std::vector<Argument>* names = view.args.size() > 1 ? view.args[1].items() : nullptr;
+  if (!names || names->size() != to.size()) return false;
+  const Argument* name = nullptr;
+  for (size_t d = 0; d < to.size(); ++d) {
+    if (to[d].size != size) continue;
+    if (!(*names)[d].isValue() || (name && *name != (*names)[d])) return false;
+    name = &(*names)[d];
+  }
+  return name != nullptr;
 }
 
 /// A dimension as an argument names it, counted from the last.
@@ -158,7 +194,11 @@ void KnownMasks::setPositions(const Node& n, std::optional<Positions> p) {
 
 void KnownMasks::setMask(const Node& n, std::optional<KnownMask> m) {
   const std::vector<Dim>* to = dimensionsOf(g_, n.outputs[0]);
-  if (!m || !to || m->conditions.size() > mostConditions) return;
+  const std::optional<DType> dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
+  if (!m || !to || !dtype || m->conditions.size() > mostConditions) return;
+  const std::optional<double> yes = held(*dtype, m->yes), no = held(*dtype, m->no);
+  if (!yes || !no) return;
+  m->yes = *yes, m->no = *no;
   masks_[n.outputs[0].index] = simplified(std::move(*m));
 }
 
@@ -205,7 +245,12 @@ void KnownMasks::learnView(const Node& n, std::string_view op) {
   }
   // Each dimension of the result is one of the operand, or has one place.
   std::vector<std::optional<size_t>> source(to->size());
-  if (op == "transpose.int" || op == "permute.default") {
+  if (op == "unsqueeze.default") {
+    const std::optional<size_t> made = fromLast(n.args[1], to->size());
+    if (!made || to->size() != rank + 1) return;
+    for (size_t d = 0; d < to->size(); ++d)
+      if (d != *made) source[d] = d - (d > *made ? 1 : 0);
+  } else if (op == "transpose.int" || op == "permute.default") {
     if (to->size() != rank) return;
     for (size_t d = 0; d < rank; ++d) source[d] = d;
     if (op == "transpose.int") {
@@ -221,15 +266,16 @@ void KnownMasks::learnView(const Node& n, std::string_view op) {
       }
     }
   } else {
-    // Views that add or drop dimensions of one place: the others stay in order.
+    // Views that add or drop dimensions of one place: the others stay in order. A position along one of one place is
+    // not followed, since other inputs may have more there; nor are sizes that only the example may have alike.
+    for (size_t d = 0; d < rank; ++d)
+      for (size_t e = d + 1; e < rank; ++e)
+        if ((*from)[d].size > 1 && (*from)[d].size == (*from)[e].size && !namesOneSize(n, *to, (*from)[d].size)) return;
     size_t at = 0;
     for (size_t d = 0; d < to->size(); ++d) {
       const Dim here = *dimOf(*to, d);
-      while (at < rank && dimOf(*from, at)->size == 1 && here.size != 1) ++at;
-      if (here.size == 1) {
-        if (at < rank && dimOf(*from, at)->size == 1) source[d] = at++;
-        continue;
-      }
+      if (here.size == 1) continue;
+      while (at < rank && dimOf(*from, at)->size == 1) ++at;
       if (at >= rank || !here.isKnown() || *dimOf(*from, at) != here) return;
       source[d] = at++;
     }
@@ -243,7 +289,6 @@ void KnownMasks::learnView(const Node& n, std::string_view op) {
     size_t used = 0;
     for (size_t d = 0; d < source.size(); ++d)
       if (source[d] && p.step(*source[d]) != 0) q.steps[d] = p.step(*source[d]), ++used;
-    // A dimension of one place that went: its position was 0.
     const size_t wanted = static_cast<size_t>(std::ranges::count_if(p.steps, [](int64_t s) { return s != 0; }));
     trim(q);
     return used == wanted ? std::optional(q) : std::nullopt;
@@ -308,6 +353,7 @@ void KnownMasks::learn(const Node& n) {
   const Argument& first = n.args[0];
   const std::vector<Dim>* to = dimensionsOf(g_, n.outputs[0]);
   if (!to) return;
+  const auto isTruth = [&] { return g_.value(n.outputs[0]).type.tensorInfo.dtype == DType::Bool; };
   const auto whole = [](const Argument& a) { return a.as<int64_t>() ? std::optional(*a.as<int64_t>()) : std::nullopt; };
   // Operands of pointwise operators, as the result has them.
   const auto positions = [&](const Argument& a) {
@@ -334,8 +380,10 @@ void KnownMasks::learn(const Node& n) {
   const auto fill = [&](std::optional<double> value) {
     const std::optional<DType> dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
     if (!value || !dtype) return;
-    if (isInteger(*dtype) && *value == static_cast<double>(static_cast<int64_t>(*value)))
-      return setPositions(n, Positions{{}, static_cast<int64_t>(*value)});
+    if (isInteger(*dtype)) {
+      const std::optional<double> whole = held(*dtype, *value);
+      return whole ? setPositions(n, Positions{{}, static_cast<int64_t>(*whole)}) : void();
+    }
     setMask(n, KnownMask{{}, *value, *value});
   };
   if (is({"zeros.default", "new_zeros.default", "zeros_like.default"})) return fill(0);
@@ -376,6 +424,7 @@ void KnownMasks::learn(const Node& n) {
     };
     scale(*x, a), scale(*y, b);
     if (x->isEverywhere()) std::swap(x, y);
+    if (isTruth() || mayCancel(x->yes, y->yes) || mayCancel(x->no, y->yes)) return;
     x->yes += y->yes, x->no += y->yes;
     return setMask(n, std::move(x));
   }
@@ -384,7 +433,7 @@ void KnownMasks::learn(const Node& n) {
     if (!x || !y || !(x->isEverywhere() || y->isEverywhere())) return;
     if (x->isEverywhere()) std::swap(x, y);
     // 0 times infinity is no mask.
-    if (!std::isfinite(x->yes) || !std::isfinite(x->no) || !std::isfinite(y->yes)) return;
+    if (isTruth() || !std::isfinite(x->yes) || !std::isfinite(x->no) || !std::isfinite(y->yes)) return;
     x->yes *= y->yes, x->no *= y->yes;
     return setMask(n, std::move(x));
   }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -33,13 +34,59 @@ const std::vector<Dim>* shapeOf(const Graph& g, const Argument& a) {
   return t.shape ? &*t.shape : nullptr;
 }
 
+/// Whether the dimension, counted from the last, has one place whatever the inputs' sizes: some view added it.
+bool isAlwaysOne(const Graph& g, ValueId v, size_t dim, int depth = 0) {
+  constexpr int mostDepth = 32;
+  const std::vector<Dim>* shape = shapeOf(g, Argument(v));
+  if (!shape || depth > mostDepth) return false;
+  if (dim >= shape->size()) return true;
+  if ((*shape)[shape->size() - 1 - dim].size != 1) return false;
+  const Value& value = g.value(v);
+  if (!value.producer) return g.isWeight(v);
+  const Node& n = g.node(value.producer);
+  if (n.op->name == "aten.unsqueeze.default") {
+    const int64_t* at = n.args[1].as<int64_t>();
+    if (!at) return false;
+    const auto rank = static_cast<int64_t>(shape->size());
+    const auto made = static_cast<size_t>(rank - 1 - (*at < 0 ? *at + rank : *at));
+    return made == dim ||
+           (n.args[0].isValue() && isAlwaysOne(g, n.args[0].valueId(), dim - (dim > made ? 1 : 0), depth + 1));
+  }
+  const std::string_view op = n.op->baseName();
+  const bool isFactory = op == "zeros" || op == "ones" || op == "full";
+  const bool isOfSizes =
+      op == "new_zeros" || op == "new_ones" || op == "new_full" || op == "expand" || op == "view" || op == "reshape";
+  const std::vector<Argument>* sizes = isFactory ? n.args[0].items() : isOfSizes ? n.args[1].items() : nullptr;
+  if (sizes && sizes->size() == shape->size()) {
+    const Argument& size = (*sizes)[shape->size() - 1 - dim];
+    if (size == Argument(int64_t{1})) return true;
+    return op == "expand" && size == Argument(int64_t{-1}) && isAlwaysOne(g, n.args[0].valueId(), dim, depth + 1);
+  }
+  if (!n.op->is(OperatorFact::Pointwise)) return false;
+  return std::ranges::all_of(n.args, [&](const Argument& a) {
+    return !a.isValue() || !g.value(a.valueId()).type.isTensor() || isAlwaysOne(g, a.valueId(), dim, depth + 1);
+  });
+}
+
+/// Whether `m` has no dimension that x is broadcast along, whatever the inputs' sizes.
+bool isNoLarger(const Graph& g, ValueId m, ValueId x) {
+  const std::vector<Dim>*small = shapeOf(g, Argument(m)), *large = shapeOf(g, Argument(x));
+  if (!small || !large || small->size() > large->size()) return false;
+  for (size_t d = 0; d < small->size(); ++d) {
+    const Dim &a = (*small)[small->size() - 1 - d], &b = (*large)[large->size() - 1 - d];
+    const bool isSame = a.isKnown() && a == b && a.size != 1;
+    if (!isSame && !isAlwaysOne(g, m, d)) return false;
+  }
+  return true;
+}
+
 /// The mask has a place for each query and each key: a dimension of one place would be broadcast.
 bool hasAllPlaces(const Graph& g, const Node& n, const Argument& mask) {
   const std::vector<Dim>*m = shapeOf(g, mask), *q = shapeOf(g, n.args[0]), *k = shapeOf(g, n.args[1]);
   if (!m || !q || !k || m->size() < 2 || q->size() < 2 || k->size() < 2) return false;
   const auto beforeLast = [](const std::vector<Dim>& shape) { return shape[shape.size() - 2]; };
-  const bool haveKeys = m->back().isKnown() && m->back() == beforeLast(*k);
-  return haveKeys && beforeLast(*m).isKnown() && beforeLast(*m) == beforeLast(*q);
+  const auto isSame = [](const Dim& a, const Dim& b) { return a.isKnown() && a.size != 1 && a == b; };
+  return isSame(m->back(), beforeLast(*k)) && isSame(beforeLast(*m), beforeLast(*q));
 }
 
 /// The value as it is read, where an operator with it gives its other operand.
@@ -59,12 +106,14 @@ std::optional<ValueId> unchanged(const Graph& g, const Node& n, const KnownMasks
     return x.dtype && x.dtype == y.dtype && x.shape && x.shape == y.shape &&
            std::ranges::all_of(*x.shape, [](const Dim& d) { return d.isKnown(); });
   };
+  const auto leaves = [&](const Argument& m, const Argument& x) {
+    return everywhere(m, 0) && sameType(x) && isNoLarger(g, m.valueId(), x.valueId());
+  };
   if (n.op->name == "aten.add.Tensor" && n.args.size() > 2) {
-    if (everywhere(n.args[1], 0) && sameType(n.args[0])) return n.args[0].valueId();
-    if (everywhere(n.args[0], 0) && sameType(n.args[1]) && n.args[2].number() == 1.0) return n.args[1].valueId();
+    if (leaves(n.args[1], n.args[0])) return n.args[0].valueId();
+    if (leaves(n.args[0], n.args[1]) && n.args[2].number() == 1.0) return n.args[1].valueId();
   }
-  if (n.op->name.starts_with("aten.masked_fill.") && everywhere(n.args[1], 0) && sameType(n.args[0]))
-    return n.args[0].valueId();
+  if (n.op->name.starts_with("aten.masked_fill.") && leaves(n.args[1], n.args[0])) return n.args[0].valueId();
   return std::nullopt;
 }
 
@@ -110,15 +159,27 @@ std::optional<Argument> expandedLike(const Graph& g, NodeBuilder& b, ValueId x, 
   for (size_t d = std::max(has.size(), other.size()); d-- > 0;) {
     const Dim mine = d < has.size() ? has[has.size() - 1 - d] : Dim(1);
     const Dim theirs = d < other.size() ? other[other.size() - 1 - d] : Dim(1);
-    const bool isKept = theirs.size == 1 || (theirs.isKnown() && theirs == mine);
+    const bool isKept = isAlwaysOne(g, all, d) || (theirs.isKnown() && theirs.size != 1 && theirs == mine);
     if (isKept)
       sizes.push_back(d < has.size() ? Argument(int64_t{-1}) : Argument(int64_t{1}));
-    else if (mine.size == 1)
+    else if (mine.size == 1 && theirs.size != 1)
       sizes.push_back(b.call("aten.size.int", {Argument(all), Argument(static_cast<int64_t>(other.size() - 1 - d))}));
     else
       return std::nullopt;
   }
   return b.call("aten.expand.default", {Argument(x), Argument::list(std::move(sizes)), Argument(false)});
+}
+
+/// Values that depend on what the model is given.
+std::unordered_set<ValueId> dependentValues(const Graph& g, const GraphIndex& index) {
+  std::unordered_set<ValueId> found(g.inputs().begin(), g.inputs().end());
+  for (const NodeId id : index.order) {
+    const Node& n = g.node(id);
+    bool reads = !n.blocks.empty() || n.parent != g.root();
+    for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { reads = reads || found.contains(v); });
+    if (reads) found.insert(n.outputs.begin(), n.outputs.end());
+  }
+  return found;
 }
 
 Status simplifyMasks(GraphEditor& editor, const Step&) {
@@ -130,6 +191,7 @@ Status simplifyMasks(GraphEditor& editor, const Step&) {
     const auto it = numbers.find(v.index);
     return it != numbers.end() && index.isWeightLike(v) && !isWritten(v) ? std::optional(it->second) : std::nullopt;
   });
+  const std::unordered_set<ValueId> fromInputs = dependentValues(g, index);
   for (const NodeId id : index.order) {
     const Node& n = g.node(id);
     if (!n.alive) continue;
@@ -151,6 +213,8 @@ Status simplifyMasks(GraphEditor& editor, const Step&) {
     if (!known->isEverywhere() && hides(known->yes) && shows(known->no)) shown = known->inverted().value_or(*known);
     const bool hidesFuture = shown.isUpToDiagonal() && shows(shown.yes) && hides(shown.no) && hasAllPlaces(g, n, mask);
     if (!hidesNothing && !hidesFuture) continue;
+    // The result has the samples of the mask, too, where queries and keys have one for all.
+    if (!fromInputs.contains(n.args[0].valueId()) && !fromInputs.contains(n.args[1].valueId())) continue;
     std::vector<Argument> args = n.args;
     args[places->mask] = Argument::none();
     if (hidesFuture) args[places->causal] = Argument(true);
