@@ -353,7 +353,9 @@ void KnownMasks::learn(const Node& n) {
   const Argument& first = n.args[0];
   const std::vector<Dim>* to = dimensionsOf(g_, n.outputs[0]);
   if (!to) return;
-  const auto isTruth = [&] { return g_.value(n.outputs[0]).type.tensorInfo.dtype == DType::Bool; };
+  const std::optional<DType> dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
+  if (!dtype) return;
+  const bool isTruth = *dtype == DType::Bool;
   const auto whole = [](const Argument& a) { return a.as<int64_t>() ? std::optional(*a.as<int64_t>()) : std::nullopt; };
   // Operands of pointwise operators, as the result has them.
   const auto positions = [&](const Argument& a) {
@@ -378,8 +380,7 @@ void KnownMasks::learn(const Node& n) {
     return;
   }
   const auto fill = [&](std::optional<double> value) {
-    const std::optional<DType> dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
-    if (!value || !dtype) return;
+    if (!value) return;
     if (isInteger(*dtype)) {
       const std::optional<double> whole = held(*dtype, *value);
       return whole ? setPositions(n, Positions{{}, static_cast<int64_t>(*whole)}) : void();
@@ -400,14 +401,12 @@ void KnownMasks::learn(const Node& n) {
     return rearrange(n, [](const Positions& p) { return std::optional(p); });
   }
   if (is({"to.dtype", "_to_copy.default", "to.dtype_layout", "to.device", "type_as.default", "to.other"})) {
-    const std::optional<DType> dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype;
-    if (!dtype) return;
     if (const auto p = positionsOf(first)) {
       if (isInteger(*dtype)) return setPositions(n, p);
       if (!p->isNumber()) return;
     }
     auto m = maskOf(first);
-    if (m && *dtype == DType::Bool) m = asCondition(m);
+    if (isTruth) m = asCondition(std::move(m));
     return setMask(n, std::move(m));
   }
   if (is({"add.Tensor", "sub.Tensor", "add.Scalar", "sub.Scalar", "rsub.Scalar"}) && n.args.size() > 2) {
@@ -424,7 +423,7 @@ void KnownMasks::learn(const Node& n) {
     };
     scale(*x, a), scale(*y, b);
     if (x->isEverywhere()) std::swap(x, y);
-    if (isTruth() || mayCancel(x->yes, y->yes) || mayCancel(x->no, y->yes)) return;
+    if (isTruth || mayCancel(x->yes, y->yes) || mayCancel(x->no, y->yes)) return;
     x->yes += y->yes, x->no += y->yes;
     return setMask(n, std::move(x));
   }
@@ -433,7 +432,7 @@ void KnownMasks::learn(const Node& n) {
     if (!x || !y || !(x->isEverywhere() || y->isEverywhere())) return;
     if (x->isEverywhere()) std::swap(x, y);
     // 0 times infinity is no mask.
-    if (isTruth() || !std::isfinite(x->yes) || !std::isfinite(x->no) || !std::isfinite(y->yes)) return;
+    if (isTruth || !std::isfinite(x->yes) || !std::isfinite(x->no) || !std::isfinite(y->yes)) return;
     x->yes *= y->yes, x->no *= y->yes;
     return setMask(n, std::move(x));
   }
@@ -459,7 +458,7 @@ void KnownMasks::learn(const Node& n) {
   }
   if (is({"bitwise_and.Tensor", "logical_and.default", "__and__.Tensor"})) {
     auto x = asCondition(mask(first)), y = asCondition(mask(n.args[1]));
-    if (g_.value(n.outputs[0]).type.tensorInfo.dtype != DType::Bool || !x || !y) return;
+    if (!isTruth || !x || !y) return;
     if (x->yes == 0 || y->yes == 0) return setMask(n, KnownMask{{}, 0, 0});
     x->conditions.insert(x->conditions.end(), y->conditions.begin(), y->conditions.end());
     x->no = 0;
@@ -467,26 +466,20 @@ void KnownMasks::learn(const Node& n) {
   }
   if (is({"bitwise_not.default", "logical_not.default"})) {
     auto m = asCondition(maskOf(first));
-    if (g_.value(n.outputs[0]).type.tensorInfo.dtype != DType::Bool || !m) return;
+    if (!isTruth || !m) return;
     m->yes = 1 - m->yes, m->no = m->isEverywhere() ? m->yes : 1 - m->no;
     return setMask(n, std::move(m));
   }
-  if (base == "where" && n.args.size() > 2) {
-    auto m = asCondition(mask(first));
-    const auto x = numberOf(n.args[1]), y = numberOf(n.args[2]);
-    if (!m || (m->isEverywhere() ? !(m->yes != 0 ? x : y) : !x || !y)) return;
-    const bool holds = m->yes != 0;
-    m->yes = holds ? *x : *y, m->no = m->isEverywhere() ? m->yes : *y;
-    return setMask(n, std::move(m));
-  }
-  if (is({"masked_fill.Scalar", "masked_fill.Tensor"}) && n.args.size() > 2) {
-    auto m = asCondition(mask(n.args[1]));
-    const auto x = numberOf(first), y = numberOf(n.args[2]);
-    if (!m || (m->isEverywhere() ? !(m->yes != 0 ? y : x) : !x || !y)) return;
-    const bool fills = m->yes != 0;
-    m->yes = fills ? *y : *x, m->no = m->isEverywhere() ? m->yes : *x;
-    return setMask(n, std::move(m));
-  }
+  // One number where the condition holds, another where it does not; the one that is nowhere may be anything.
+  const auto choose = [&](const Argument& condition, const Argument& whereTrue, const Argument& whereFalse) {
+    auto m = asCondition(mask(condition));
+    if (!m) return;
+    const auto yes = numberOf(m->yes != 0 ? whereTrue : whereFalse);
+    const auto no = m->isEverywhere() ? yes : numberOf(whereFalse);
+    if (yes && no) setMask(n, KnownMask{std::move(m->conditions), *yes, *no});
+  };
+  if (base == "where" && n.args.size() > 2) return choose(first, n.args[1], n.args[2]);
+  if (is({"masked_fill.Scalar", "masked_fill.Tensor"}) && n.args.size() > 2) return choose(n.args[1], n.args[2], first);
   if (is({"tril.default", "triu.default"}) && n.args.size() > 1) {
     const auto x = numberOf(first);
     const auto diagonal = whole(n.args[1]);

@@ -17,11 +17,6 @@ constexpr int64_t leastSide = 8;
 constexpr int64_t unknownSize = 16;
 constexpr size_t mostDims = 26;  // letters
 
-const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
-  const auto& shape = g.value(v).type.tensorInfo.shape;
-  return shape ? &*shape : nullptr;
-}
-
 struct Product {
   ValueId left, right;
   /// A letter for each dimension. One of one element broadcasts, in einsum as in the multiplication: whether it always

@@ -25,11 +25,11 @@ bool standsForSeveral(const Graph& g, int64_t size) {
   std::optional<size_t> place;
   for (const ValueId input : g.inputs()) {
     const auto& shape = g.value(input).type.tensorInfo.shape;
-    for (size_t d = 0; shape && d < shape->size(); ++d)
-      if ((*shape)[d].size == size && place.value_or(d) != d)
-        return true;
-      else if ((*shape)[d].size == size)
-        place = d;
+    for (size_t d = 0; shape && d < shape->size(); ++d) {
+      if ((*shape)[d].size != size) continue;
+      if (place.value_or(d) != d) return true;
+      place = d;
+    }
   }
   return false;
 }
@@ -56,10 +56,9 @@ ValueId handsOn(const Graph& g, const Node& n) {
   if ((name == "aten.mul.Tensor" || name == "aten.div.Tensor") && n.args.size() == 2 && isFloating(g, x)) {
     if (isOne(n.args[1])) return x;
   }
-  // Some models begin a sum with 0. Of a view, or of what a caller gave, the addition makes a copy.
-  const NodeId producer = g.value(x).producer;
-  const bool isMade = producer && !g.node(producer).op->is(OperatorFact::View) && !g.node(producer).op->writes();
-  if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && n.args.size() >= 2 && isFloating(g, x) && isMade) {
+  // Some models begin a sum with 0.
+  if ((name == "aten.add.Tensor" || name == "aten.sub.Tensor") && n.args.size() >= 2 && isFloating(g, x) &&
+      isComputed(g, x)) {
     if (n.args[1].number() == 0.0 && !n.args[1].as<bool>()) return x;
   }
   if (name == "aten.to.dtype" && n.args.size() == 5) {

@@ -43,6 +43,12 @@ std::optional<bool> switchOf(const Step&, std::string_view name);
 /// The place of a value that one of PyTorch's convolutions, with one result, takes for that parameter.
 std::optional<size_t> convolutionOperand(const Node&, std::string_view parameter);
 
+/// The tensor's dimensions; null where it is no tensor, or its rank is not known.
+const std::vector<Dim>* shapeOf(const Graph&, ValueId);
+
+/// Whether an operator computed the value. Of a view, or of what a caller gave, even `x + 0` makes a copy.
+bool isComputed(const Graph&, ValueId);
+
 /// Whether what the step makes is for a GPU: its argument `gpu` says so, or the types of the graph do.
 bool isForGpu(const Graph&, const Step&);
 

@@ -32,6 +32,16 @@ bool takesKeyword(const Pass& pass, std::string_view keyword) {
   return (" " + std::string(pass.arguments)).find(" " + std::string(keyword) + "=") != std::string::npos;
 }
 
+const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
+  const Type& type = g.value(v).type;
+  return type.isTensor() && type.tensorInfo.shape ? &*type.tensorInfo.shape : nullptr;
+}
+
+bool isComputed(const Graph& g, ValueId v) {
+  const NodeId producer = g.value(v).producer;
+  return producer && !g.node(producer).op->is(OperatorFact::View) && !g.node(producer).op->writes();
+}
+
 bool isForGpu(const Graph& g, const Step& step) {
   const std::optional<bool> said = switchOf(step, "gpu");
   return said ? *said : isOnGpu(g);

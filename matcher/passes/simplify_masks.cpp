@@ -19,25 +19,19 @@ namespace {
 /// What is added to a score that softmax shall not see.
 constexpr double hiding = -1e4;
 
-/// Where an attention operator has its operands.
-struct AttentionPlaces {
-  size_t mask, causal;
-};
-std::optional<AttentionPlaces> attentionPlaces(const Node& n) {
-  if (n.op->name == "aten.scaled_dot_product_attention.default" && n.args.size() > 5) return AttentionPlaces{3, 5};
-  if (n.op->name == "graft.attention.default" && n.args.size() > 5) return AttentionPlaces{3, 5};
-  return std::nullopt;
-}
+/// Where PyTorch's attention and Graft's have the mask and the flag.
+constexpr size_t maskOperand = 3, causalOperand = 5;
 
-const std::vector<Dim>* shapeOf(const Graph& g, const Argument& a) {
-  const TensorInfo& t = g.value(a.valueId()).type.tensorInfo;
-  return t.shape ? &*t.shape : nullptr;
+bool readsMask(const Node& n) {
+  const bool isNamed =
+      n.op->name == "aten.scaled_dot_product_attention.default" || n.op->name == "graft.attention.default";
+  return isNamed && n.args.size() > causalOperand && n.args[maskOperand].isValue();
 }
 
 /// Whether the dimension, counted from the last, has one place whatever the inputs' sizes: some view added it.
 bool isAlwaysOne(const Graph& g, ValueId v, size_t dim, int depth = 0) {
   constexpr int mostDepth = 32;
-  const std::vector<Dim>* shape = shapeOf(g, Argument(v));
+  const std::vector<Dim>* shape = shapeOf(g, v);
   if (!shape || depth > mostDepth) return false;
   if (dim >= shape->size()) return true;
   if ((*shape)[shape->size() - 1 - dim].size != 1) return false;
@@ -70,7 +64,7 @@ bool isAlwaysOne(const Graph& g, ValueId v, size_t dim, int depth = 0) {
 
 /// Whether `m` has no dimension that x is broadcast along, whatever the inputs' sizes.
 bool isNoLarger(const Graph& g, ValueId m, ValueId x) {
-  const std::vector<Dim>*small = shapeOf(g, Argument(m)), *large = shapeOf(g, Argument(x));
+  const std::vector<Dim>*small = shapeOf(g, m), *large = shapeOf(g, x);
   if (!small || !large || small->size() > large->size()) return false;
   for (size_t d = 0; d < small->size(); ++d) {
     const Dim &a = (*small)[small->size() - 1 - d], &b = (*large)[large->size() - 1 - d];
@@ -81,8 +75,8 @@ bool isNoLarger(const Graph& g, ValueId m, ValueId x) {
 }
 
 /// The mask has a place for each query and each key: a dimension of one place would be broadcast.
-bool hasAllPlaces(const Graph& g, const Node& n, const Argument& mask) {
-  const std::vector<Dim>*m = shapeOf(g, mask), *q = shapeOf(g, n.args[0]), *k = shapeOf(g, n.args[1]);
+bool hasAllPlaces(const Graph& g, ValueId mask, ValueId query, ValueId key) {
+  const std::vector<Dim>*m = shapeOf(g, mask), *q = shapeOf(g, query), *k = shapeOf(g, key);
   if (!m || !q || !k || m->size() < 2 || q->size() < 2 || k->size() < 2) return false;
   const auto beforeLast = [](const std::vector<Dim>& shape) { return shape[shape.size() - 2]; };
   const auto isSame = [](const Dim& a, const Dim& b) { return a.isKnown() && a.size != 1 && a == b; };
@@ -95,13 +89,8 @@ std::optional<ValueId> unchanged(const Graph& g, const Node& n, const KnownMasks
     const KnownMask* m = a.isValue() ? masks.find(a.valueId()) : nullptr;
     return m && m->isEverywhere() && m->yes == number;
   };
-  // Of a view, or of what a caller gave, the operator makes a copy, which lies in its own way.
-  const auto isMade = [&](const Argument& a) {
-    const NodeId producer = g.value(a.valueId()).producer;
-    return producer && !g.node(producer).op->is(OperatorFact::View) && !g.node(producer).op->writes();
-  };
   const auto sameType = [&](const Argument& a) {
-    if (!a.isValue() || n.outputs.size() != 1 || !isMade(a)) return false;
+    if (!a.isValue() || n.outputs.size() != 1 || !isComputed(g, a.valueId())) return false;
     const TensorInfo &x = g.value(a.valueId()).type.tensorInfo, &y = g.value(n.outputs[0]).type.tensorInfo;
     return x.dtype && x.dtype == y.dtype && x.shape && x.shape == y.shape &&
            std::ranges::all_of(*x.shape, [](const Dim& d) { return d.isKnown(); });
@@ -152,7 +141,7 @@ std::optional<std::pair<ValueId, ValueId>> deciding(const Graph& g, const Node& 
 
 /// `x` with the shape of its conjunction with `all`; nothing where that is not known.
 std::optional<Argument> expandedLike(const Graph& g, NodeBuilder& b, ValueId x, ValueId all) {
-  const std::vector<Dim>*from = shapeOf(g, Argument(x)), *to = shapeOf(g, Argument(all));
+  const std::vector<Dim>*from = shapeOf(g, x), *to = shapeOf(g, all);
   if (!from || !to) return std::nullopt;
   const std::vector<Dim> has = *from, other = *to;
   std::vector<Argument> sizes;
@@ -200,24 +189,24 @@ Status simplifyMasks(GraphEditor& editor, const Step&) {
         editor.replaceNode(id, *same);
         continue;
       }
-    const std::optional<AttentionPlaces> places = attentionPlaces(n);
-    if (!places || !n.args[places->mask].isValue()) continue;
-    const Argument mask = n.args[places->mask];
-    const KnownMask* known = masks.find(mask.valueId());
+    if (!readsMask(n)) continue;
+    const ValueId mask = n.args[maskOperand].valueId(), query = n.args[0].valueId(), key = n.args[1].valueId();
+    const KnownMask* known = masks.find(mask);
     if (!known) continue;
-    const bool isTruth = g.value(mask.valueId()).type.tensorInfo.dtype == DType::Bool;
+    const bool isTruth = g.value(mask).type.tensorInfo.dtype == DType::Bool;
     const auto shows = [&](double value) { return isTruth ? value != 0 : value == 0; };
     const auto hides = [&](double value) { return isTruth ? value == 0 : value <= hiding; };
     const bool hidesNothing = known->isEverywhere() && shows(known->yes);
     KnownMask shown = *known;
     if (!known->isEverywhere() && hides(known->yes) && shows(known->no)) shown = known->inverted().value_or(*known);
-    const bool hidesFuture = shown.isUpToDiagonal() && shows(shown.yes) && hides(shown.no) && hasAllPlaces(g, n, mask);
+    const bool hidesFuture =
+        shown.isUpToDiagonal() && shows(shown.yes) && hides(shown.no) && hasAllPlaces(g, mask, query, key);
     if (!hidesNothing && !hidesFuture) continue;
     // The result has the samples of the mask, too, where queries and keys have one for all.
-    if (!fromInputs.contains(n.args[0].valueId()) && !fromInputs.contains(n.args[1].valueId())) continue;
+    if (!fromInputs.contains(query) && !fromInputs.contains(key)) continue;
     std::vector<Argument> args = n.args;
-    args[places->mask] = Argument::none();
-    if (hidesFuture) args[places->causal] = Argument(true);
+    args[maskOperand] = Argument::none();
+    if (hidesFuture) args[causalOperand] = Argument(true);
     editor.begin(id);
     editor.setArguments(id, std::move(args));
     editor.noteChanged(id);
