@@ -141,9 +141,14 @@ void tellWritten(const ApplyReport& r, const Console& console) {
         "{} takes inputs of these sizes only: torch.export has to know how sizes follow from each other, and here "
         "it cannot. TorchScript (-o OUT.pt) takes what the traced model takes.",
         w.path));
-  console.print(fmt::format(
-      "written {}\non a GPU it runs {}", w.path,
-      w.captureObstacle.empty() ? "as CUDA graphs, one for each shape" : "operator by operator: " + w.captureObstacle));
+  std::string how = "as CUDA graphs, one for each shape";
+  if (!w.captureObstacle.empty())
+    how = "operator by operator: " + w.captureObstacle;
+  else if (!w.waits.empty())
+    how = fmt::format("{}: {}, which waits for the GPU",
+                      w.inPieces ? "as several CUDA graphs with single operators between them" : "operator by operator",
+                      w.waits);
+  console.print(fmt::format("written {}\non a GPU it runs {}", w.path, how));
   if (!w.operatorLibrary.empty()) console.print(howToLoad(w.operatorLibrary));
   for (const UserLibrary& l : w.libraries) console.print(howToLoad(l.path));
 }

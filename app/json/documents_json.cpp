@@ -285,7 +285,10 @@ json toJson(const ModelInfo& info) {
           {"notes", m.notes},
           {"signature", m.signature ? graft::toJson(*m.signature) : json()},
           {"capture",
-           {{"obstacle", info.capture.obstacle}, {"waits", info.capture.waits}, {"writes", info.capture.writes}}},
+           {{"obstacle", info.capture.obstacle},
+            {"waits", info.capture.waits},
+            {"inPieces", info.capture.inPieces},
+            {"writes", info.capture.writes}}},
           {"inputs", std::move(inputs)},
           {"symbols", symbolsJson(g)},
           {"outputs", std::move(outputs)}};

@@ -7,6 +7,7 @@
 
 #include "core/base/atomic_file.h"
 #include "core/formats/export.h"
+#include "core/torch/cuda_runner.h"
 #include "core/torch/operator_library.h"
 #include "core/torch/semantics.h"
 
@@ -80,6 +81,11 @@ Result<WrittenModel> writeRewritten(const Graph& graph, const std::string& path,
                         : isProgram ? "torch.export's format holds no runner; write it as TorchScript (-o OUT.pt), or "
                                       "compile the loaded module with torch.compile(mode=\"reduce-overhead\")"
                                     : captureObstacle(graph, capturePlain);
+  if (out.captureObstacle.empty()) {
+    const Capturing facts = capturing(graph);
+    out.waits = facts.waits;
+    out.inPieces = facts.inPieces;
+  }
   const bool needsLibrary = usesGraftOperators(graph) || (capturePlain && out.captureObstacle.empty());
   if (const auto library = findOperatorLibrary(); library && needsLibrary) out.operatorLibrary = *library;
   out.libraries = userLibrariesOf(graph);

@@ -38,6 +38,10 @@ struct WrittenModel {
   std::string path;
   /// Why it does not run as CUDA graphs on a GPU; "": it does.
   std::string captureObstacle;
+  /// The first node where it waits for the GPU, so that it runs as several graphs with operators between them, and
+  /// whether it has pieces for that; "": it does not wait.
+  std::string waits;
+  bool inPieces = false;
   /// torch.export has to know how sizes follow from each other, and could not: the model takes inputs of these sizes
   /// only.
   bool sizesAreFixed = false;

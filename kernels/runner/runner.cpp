@@ -10,6 +10,14 @@
 //
 //     (runner).run_writing(self, (x, position), [self.keys, self.values], [0])       # two buffers, and the first input
 //
+// A model that waits for the GPU, where it reads a number or finds out a size, cannot be one graph. It runs as several,
+// with single operators between them. Each is a method, a piece, of the model or of one of its modules:
+//
+//     if (self.graft_runner).captures_piece((x, n), ):
+//       y = unchecked_cast(Tensor, (self.graft_runner).run_piece(self, 2, "forward_piece2", (x, n), ))
+//     else:
+//       y = (self).forward_piece2(x, n, )
+//
 // So the model stays readable in the file. It runs operator by operator wherever a graph cannot replace it: on the CPU,
 // when gradients, autocast or a tracer need to see the operators, and on the first call with a shape of inputs. From
 // the second call on, a shape is captured and replayed. Each call checks what a capture depends on (WeightGuard), so
@@ -29,6 +37,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -44,13 +53,31 @@ namespace {
 
 constexpr int64_t kVersion = 1;
 constexpr size_t kDefaultLimit = 16;
+/// Of a piece. Where sizes depend on data, most of them never come again, and a capture would cost more than it saves:
+/// from then on a shape must come as often as when all places are taken.
+constexpr size_t kEasyCaptures = 4;
 
-/// Set while a runner calls its module's forward, which must not use the runner again.
-thread_local bool inForward = false;
+/// What a runner calls. Neither forward nor a piece may ask for a graph of its own while it runs as a whole.
+enum class Inside { kNothing, kWhole, kPieces };
+thread_local Inside inside = Inside::kNothing;
 
-struct ForwardScope {
-  ForwardScope() { inForward = true; }
-  ~ForwardScope() { inForward = false; }
+class InsideScope {
+ public:
+  explicit InsideScope(Inside what) : outer_(std::exchange(inside, what)) {}
+  ~InsideScope() { inside = outer_; }
+  InsideScope(const InsideScope&) = delete;
+  InsideScope& operator=(const InsideScope&) = delete;
+
+ private:
+  const Inside outer_;
+};
+
+/// A method that runs as CUDA graphs.
+struct Captured {
+  c10::intrusive_ptr<c10::ivalue::Object> module;
+  std::string method = "forward";
+  int64_t piece = 0;  ///< its number, from 1; 0: the whole model
+  LastingWrites writes = {};
 };
 
 bool isEnabled() {
@@ -83,61 +110,38 @@ bool isOnGpu(const c10::ivalue::Object& module) {
 
 class Runner : public torch::CustomClassHolder {
  public:
-  Runner(bool constantWeights, int64_t limit)
-      : constantWeights_(constantWeights), limit_(limit > 0 ? static_cast<size_t>(limit) : kDefaultLimit) {}
+  Runner(bool constantWeights, int64_t limit, int64_t pieces)
+      : constantWeights_(constantWeights),
+        pieces_(pieces > 0 ? static_cast<size_t>(pieces) : 0),
+        limit_(limit > 0 ? static_cast<size_t>(limit) : kDefaultLimit) {}
 
   /// Whether to call run() rather than the operators one by one. Every call of the model asks this, so it is cheap.
   bool captures(const c10::IValue& inputs) {
-    if (inForward) return false;
-    bool any = false;
-    const bool gradients = at::GradMode::is_enabled();
-    const bool plain = allTensors(inputs, [&](const at::Tensor& t) {
-      any = true;
-      return isPlainCuda(t) && !(gradients && t.requires_grad());
-    });
-    if (!any || !plain) {
+    if (inside != Inside::kNothing) return false;
+    if (!arePlain(inputs)) {
       // A model that was moved to the CPU needs no captures. Any other may be called with the earlier inputs again.
       if (hasCaptures_.load(std::memory_order_relaxed) && hasLeftGpu(inputs)) clear();
       return false;
     }
-    const GraftCudaGraphs* cuda = graft_ops_cuda_graphs();
-    return cuda && !isIntercepted() && !cuda->isCapturing();
+    return isFree();
+  }
+  /// Whether to call run_piece(): only while the model runs in pieces.
+  static bool capturesPiece(const c10::IValue& inputs) {
+    return inside == Inside::kPieces && arePlain(inputs) && isFree();
   }
 
   c10::IValue run(const c10::IValue& self, const c10::IValue& inputs) { return runWriting(self, inputs, {}); }
 
   c10::IValue runWriting(const c10::IValue& self, const c10::IValue& inputs, const LastingWrites& writes) {
-    if (!self.isObject() || !inputs.isTuple()) TORCH_CHECK(false, "graft.Runner.run takes a module and a tuple");
-    const auto& values = inputs.toTupleRef().elements();
-    const auto forward = [&](const std::vector<c10::IValue>& in) {
-      const ForwardScope scope;
-      // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
-      // the module: those are not needed here, and for a long chain of concatenations that takes hours.
-      const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
-      return torch::jit::Module(self.toObject()).get_method("forward")(in);
-    };
-    const std::vector<c10::IValue> given(values.begin(), values.end());
-    if (!isEnabled() || !graft_ops_cuda_graphs()) return forward(given);
-    const int device = deviceOf(given);
-    const std::optional<CaptureKey> key = keyOf(given, device, writes);
-    const std::shared_ptr<Captures> captures = key ? capturesFor(self.toObject(), device, *key, writes) : nullptr;
-    if (!captures) return runWithoutTuning(forward, given, device);
-    std::string error;
-    try {
-      const auto body = [&](const std::vector<c10::IValue>& in) { return std::vector<c10::IValue>{forward(in)}; };
-      return captures->run(given, *key, body)[0];
-    } catch (const std::exception& e) {
-      if (isOutOfMemory(e))
-        backOff(device, *key);
-      else if (dynamic_cast<const CaptureError*>(&e))
-        exclude(device, *key, e.what());
-      else
-        error = briefMessage(e);
-    }
-    // If the error is the model's own, the run without a capture throws it again in its usual form.
-    c10::IValue out = runWithoutTuning(forward, given, device);
-    if (!error.empty()) exclude(device, *key, error);
-    return out;
+    TORCH_CHECK(self.isObject() && inputs.isTuple(), "graft.Runner.run takes a module and a tuple");
+    return runCaptured({self.toObject(), "forward", 0, writes}, inputs.toTupleRef());
+  }
+
+  c10::IValue runPiece(const c10::IValue& self, int64_t number, std::string method, const c10::IValue& inputs) {
+    TORCH_CHECK(self.isObject() && inputs.isTuple() && number > 0 && number <= static_cast<int64_t>(pieces_),
+                "graft.Runner.run_piece takes a module, the number of one of its ", pieces_,
+                " pieces, a method, and a tuple");
+    return runCaptured({self.toObject(), std::move(method), number, {}}, inputs.toTupleRef());
   }
 
   void clear() {
@@ -152,7 +156,7 @@ class Runner : public torch::CustomClassHolder {
     const std::scoped_lock lock(mutex_);
     limit_ = static_cast<size_t>(limit);
     for (auto& [index, d] : devices_)
-      if (d.captures) d.captures->setLimit(limit_);
+      if (d.captures) d.captures->setLimit(mostCaptures());
   }
 
   std::string status() {
@@ -161,7 +165,8 @@ class Runner : public torch::CustomClassHolder {
     for (auto& [index, d] : devices_) {
       if (!d.captures) continue;
       out += "cuda:" + std::to_string(index) + ": " + std::to_string(d.captures->size()) + " of at most " +
-             std::to_string(limit_) + " shapes captured";
+             std::to_string(mostCaptures()) +
+             (inPieces_ ? " shapes of " + std::to_string(pieces_) + " pieces" : " shapes") + " captured";
       if (const size_t streams = d.captures->maxStreams(); streams > 1)
         out += ", on up to " + std::to_string(streams) + " streams";
       out += "\n";
@@ -173,7 +178,8 @@ class Runner : public torch::CustomClassHolder {
       out += std::to_string(cuda->guessedProblems()) +
              " products run with guessed algorithms: the time for tuning is over (GRAFT_TUNING_SECONDS); the next "
              "process goes on\n";
-    if (!whyNotCaptured_.empty()) out += "not captured: " + whyNotCaptured_ + "\n";
+    if (!whyNotCaptured_.empty())
+      out += (inPieces_ ? "not captured as a whole: " : "not captured: ") + whyNotCaptured_ + "\n";
     if (outOfMemory_ > 0)
       out += "captures freed or not made for lack of memory: " + std::to_string(outOfMemory_) + "\n";
     return out;
@@ -181,23 +187,80 @@ class Runner : public torch::CustomClassHolder {
 
   std::vector<int64_t> state() {
     const std::scoped_lock lock(mutex_);
-    return {kVersion, constantWeights_, static_cast<int64_t>(limit_)};
+    return {kVersion, constantWeights_, static_cast<int64_t>(limit_), static_cast<int64_t>(pieces_)};
   }
 
  private:
-  struct Device {
-    std::shared_ptr<Captures> captures;  ///< null until a shape is to be captured
-    WeightGuard weights;                 ///< of the module that was captured
+  struct Guard {
+    WeightGuard weights;  ///< of the module that was captured
     c10::weak_intrusive_ptr<c10::ivalue::Object> module;
   };
+  struct Device {
+    std::shared_ptr<Captures> captures;  ///< null until a shape is to be captured
+    std::map<int64_t, Guard> guards;     ///< by piece
+    std::map<int64_t, size_t> made;      ///< captures, by piece
+  };
+
+  /// Whether all tensors, one at least, are plain ones on a GPU of which nobody wants gradients.
+  static bool arePlain(const c10::IValue& inputs) {
+    bool any = false;
+    const bool gradients = at::GradMode::is_enabled();
+    const bool plain = allTensors(inputs, [&](const at::Tensor& t) {
+      any = true;
+      return isPlainCuda(t) && !(gradients && t.requires_grad());
+    });
+    return any && plain;
+  }
+
+  static bool isFree() {
+    const GraftCudaGraphs* cuda = graft_ops_cuda_graphs();
+    return cuda && !isIntercepted() && !cuda->isCapturing();
+  }
+
+  /// The caller holds the lock, or nobody else knows this object yet.
+  size_t mostCaptures() const { return limit_ * (inPieces_ ? pieces_ : 1); }
+
+  c10::IValue runCaptured(const Captured& what, const c10::ivalue::Tuple& inputs) {
+    const auto method = [&](const std::vector<c10::IValue>& in) {
+      const InsideScope scope(inPieces_ && what.piece == 0 ? Inside::kPieces : Inside::kWhole);
+      // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
+      // the module: those are not needed here, and for a long chain of concatenations that takes hours.
+      const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
+      return torch::jit::Module(what.module).get_method(what.method)(in);
+    };
+    const std::vector<c10::IValue> given(inputs.elements().begin(), inputs.elements().end());
+    if (!isEnabled() || !graft_ops_cuda_graphs()) return method(given);
+    const int device = deviceOf(given);
+    if (inPieces_ && what.piece == 0) return runInPieces(method, given, device);
+    const std::optional<CaptureKey> key = keyOf(given, device, what);
+    const std::shared_ptr<Captures> captures = key ? capturesFor(what, device, *key) : nullptr;
+    if (!captures) return runWithoutTuning(method, given, device);
+    std::string error;
+    try {
+      const auto body = [&](const std::vector<c10::IValue>& in) { return std::vector<c10::IValue>{method(in)}; };
+      return captures->run(given, *key, body)[0];
+    } catch (const std::exception& e) {
+      if (isOutOfMemory(e))
+        backOff(device, *key);
+      else if (dynamic_cast<const CaptureError*>(&e))
+        exclude(what, device, *key, e.what());
+      else
+        error = briefMessage(e);
+    }
+    // If the error is the model's own, the run without a capture throws it again in its usual form.
+    c10::IValue out = runWithoutTuning(method, given, device);
+    if (!error.empty()) exclude(what, device, *key, error);
+    return out;
+  }
 
   bool hasLeftGpu(const c10::IValue& inputs) {
     if (!allTensors(inputs, [](const at::Tensor& t) { return !t.is_cuda(); })) return false;
     const std::scoped_lock lock(mutex_);
-    for (auto& [index, d] : devices_) {
-      const auto module = d.module.lock();
-      if (module && isOnGpu(*module)) return false;
-    }
+    for (const auto& [index, d] : devices_)
+      for (const auto& [piece, guard] : d.guards) {
+        const auto module = guard.module.lock();
+        if (module && isOnGpu(*module)) return false;
+      }
     return true;
   }
 
@@ -210,6 +273,12 @@ class Runner : public torch::CustomClassHolder {
       const bool before = cuda.setAutotune(false);
       ~NoTuning() { cuda.setAutotune(before); }
     } noTuning;
+    return runInPieces(run, inputs, device);
+  }
+
+  /// Runs operator by operator where no piece has a capture.
+  template <class Run>
+  c10::IValue runInPieces(const Run& run, const std::vector<c10::IValue>& inputs, int device) {
     try {
       return run(inputs);
     } catch (const std::exception& e) {
@@ -241,10 +310,12 @@ class Runner : public torch::CustomClassHolder {
   }
 
   /// Nothing where an input cannot be captured; status() then says why.
-  std::optional<CaptureKey> keyOf(const std::vector<c10::IValue>& inputs, int device, const LastingWrites& writes) {
+  std::optional<CaptureKey> keyOf(const std::vector<c10::IValue>& inputs, int device, const Captured& what) {
     try {
-      if (const char* why = writes.any() ? writes.obstacle(inputs) : nullptr) throw CaptureError(why);
-      return captureKey(inputs, device);
+      if (const char* why = what.writes.any() ? what.writes.obstacle(inputs) : nullptr) throw CaptureError(why);
+      CaptureKey key = captureKey(inputs, device);
+      if (what.piece > 0) key.push_back(what.piece);
+      return key;
     } catch (const CaptureError& e) {
       const std::scoped_lock lock(mutex_);
       whyNotCaptured_ = e.what();
@@ -264,27 +335,32 @@ class Runner : public torch::CustomClassHolder {
   }
 
   /// The captures to run inputs of that key with; null where the operators run one by one.
-  std::shared_ptr<Captures> capturesFor(const c10::intrusive_ptr<c10::ivalue::Object>& module, int device,
-                                        const CaptureKey& key, const LastingWrites& writes) {
+  std::shared_ptr<Captures> capturesFor(const Captured& what, int device, const CaptureKey& key) {
     const bool gradients = at::GradMode::is_enabled();
     const std::scoped_lock lock(mutex_);
-    auto known = devices_.find(device);
-    if (known == devices_.end() || !known->second.weights.holds(*module, gradients)) {
-      auto weights = WeightGuard::make(*module, device, gradients);
+    Device& d = devices_[device];
+    auto known = d.guards.find(what.piece);
+    if (known == d.guards.end() || !known->second.weights.holds(*what.module, gradients)) {
+      auto weights = WeightGuard::make(*what.module, device, gradients);
       if (!weights) {
-        whyNotCaptured_ = whyNoGuard(*module, device, gradients);
+        whyNotCaptured_ = whyNoGuard(*what.module, device, gradients);
         return nullptr;
       }
-      if (known != devices_.end()) warmUp_.reset();
-      Device fresh{nullptr, std::move(*weights), c10::weak_intrusive_ptr<c10::ivalue::Object>(module)};
-      known = devices_.insert_or_assign(device, std::move(fresh)).first;
+      if (known != d.guards.end()) {
+        d = Device();
+        warmUp_.reset();
+      }
+      Guard fresh{std::move(*weights), c10::weak_intrusive_ptr<c10::ivalue::Object>(what.module)};
+      d.guards.insert_or_assign(what.piece, std::move(fresh));
     }
-    Device& d = known->second;
     if (d.captures && d.captures->has(key)) return d.captures;
-    if (!warmUp_.countCall({device, key}, d.captures && d.captures->size() >= limit_)) return nullptr;
+    size_t& made = d.made[what.piece];
+    const bool isFull = d.captures && d.captures->size() >= mostCaptures();
+    if (!warmUp_.countCall({device, key}, isFull || (what.piece > 0 && made >= kEasyCaptures))) return nullptr;
+    ++made;
     if (!d.captures)
-      d.captures =
-          std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, limit_, BodyFacts{constantWeights_, writes});
+      d.captures = std::make_shared<Captures>(*graft_ops_cuda_graphs(), device, mostCaptures(),
+                                              BodyFacts{constantWeights_, what.writes});
     hasCaptures_ = true;
     return d.captures;
   }
@@ -304,10 +380,22 @@ class Runner : public torch::CustomClassHolder {
     warmUp_.backOff({device, key});
   }
 
-  void exclude(int device, const CaptureKey& key, const std::string& why) {
+  /// The key cannot be captured. A whole model that has pieces runs in pieces from now on.
+  void exclude(const Captured& what, int device, const CaptureKey& key, const std::string& why) {
     const std::scoped_lock lock(mutex_);
+    if (what.piece == 0 && pieces_ > 0) {
+      if (!inPieces_)
+        TORCH_WARN("graft: this model runs as up to ", pieces_,
+                   " CUDA graphs, with single operators between them: ", why,
+                   ". One graph can hold nothing that waits for the GPU: .item(), .cpu(), sizes that depend on data");
+      whyNotCaptured_ = why;
+      devices_.clear();
+      inPieces_ = true;
+      return;
+    }
     if (whyNotCaptured_ != why)
-      TORCH_WARN("graft: this model runs operator by operator, not as a CUDA graph: ", why,
+      TORCH_WARN(what.piece > 0 ? "graft: a piece of this model" : "graft: this model",
+                 " runs operator by operator, not as a CUDA graph: ", why,
                  ". A graph can hold nothing that waits for the GPU: .item(), .cpu(), sizes that depend on data. "
                  "GRAFT_CAPTURE=0 stops further tries");
     whyNotCaptured_ = why;
@@ -315,6 +403,9 @@ class Runner : public torch::CustomClassHolder {
   }
 
   const bool constantWeights_;
+  const size_t pieces_;  ///< how many methods may be captured where the model cannot be as a whole
+  /// Whether a capture of the whole has failed and its pieces are captured.
+  std::atomic<bool> inPieces_{false};
   std::mutex mutex_;
   size_t limit_;
   std::map<int, Device> devices_;
@@ -328,7 +419,8 @@ class Runner : public torch::CustomClassHolder {
 
 TORCH_LIBRARY_FRAGMENT(graft, m) {
   m.class_<Runner>("Runner")
-      .def(torch::init<bool, int64_t>())
+      .def(torch::init<bool, int64_t, int64_t>(), "",
+           {torch::arg("constant_weights"), torch::arg("limit"), torch::arg("pieces") = 0})
       .def("captures",
            [](const c10::intrusive_ptr<Runner>& self, c10::IValue inputs) { return self->captures(inputs); })
       .def("run", [](const c10::intrusive_ptr<Runner>& self, c10::IValue module,
@@ -338,6 +430,11 @@ TORCH_LIBRARY_FRAGMENT(graft, m) {
               std::vector<at::Tensor> buffers, const std::vector<int64_t>& written) {
              return self->runWriting(module, inputs, {std::move(buffers), {written.begin(), written.end()}});
            })
+      .def("captures_piece",
+           [](const c10::intrusive_ptr<Runner>&, const c10::IValue& inputs) { return Runner::capturesPiece(inputs); })
+      .def("run_piece",
+           [](const c10::intrusive_ptr<Runner>& self, c10::IValue module, int64_t number, std::string method,
+              c10::IValue inputs) { return self->runPiece(module, number, std::move(method), inputs); })
       .def("clear", [](const c10::intrusive_ptr<Runner>& self) { self->clear(); })
       .def("set_limit", [](const c10::intrusive_ptr<Runner>& self, int64_t limit) { self->setLimit(limit); })
       .def("status", [](const c10::intrusive_ptr<Runner>& self) { return self->status(); })
@@ -345,7 +442,7 @@ TORCH_LIBRARY_FRAGMENT(graft, m) {
                   [](std::vector<int64_t> state) {
                     TORCH_CHECK(state.size() >= 3 && state[0] == kVersion,
                                 "this model was written by another version of Graft: load its libgraft_ops.so");
-                    return c10::make_intrusive<Runner>(state[1] != 0, state[2]);
+                    return c10::make_intrusive<Runner>(state[1] != 0, state[2], state.size() > 3 ? state[3] : 0);
                   });
 }
 

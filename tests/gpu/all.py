@@ -36,6 +36,7 @@ def jobs(build, full):
         "operators": python + [HERE / "operators_test.py", build / "lib" / "libgraft_ops.so"] + ([] if full else ["--quick"]),
         "backward": python + [HERE / "backward_test.py", build / "lib" / "libgraft_ops.so"],
         "exported": python + [HERE / "exported_test.py", build],
+        "pieces": python + [HERE / "pieces_test.py", build],
         "streams": python + [HERE / "streams_test.py", build],
         "caches": python + [HERE / "caches_test.py", build],
         "traced": python + [HERE / "traced_test.py", build],

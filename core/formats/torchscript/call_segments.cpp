@@ -4,7 +4,7 @@
 
 namespace graft {
 
-CallSegments::CallSegments(const Graph& g, const std::function<bool(ValueId, const std::string&)>& holds)
+CallSegments::CallSegments(const Graph& g, const Holds& holds, const CapturePieces* pieces)
     : g_(g), positions_(g.nodeBound(), -1), segmentOf_(g.nodeBound(), none), parts_(g.moduleCalls().size(), 0) {
   std::vector<bool> hasNodes(g.moduleCalls().size(), false);
   for (NodeId n : g.order())
@@ -13,7 +13,107 @@ CallSegments::CallSegments(const Graph& g, const std::function<bool(ValueId, con
   for (const ModuleCall& m : g.moduleCalls())
     if (!hasNodes[m.id.index] && !m.path.empty()) empty_[m.parent.index].push_back(m.id);
   cut(g.root(), {}, none);
+  if (pieces) blocks_[g.root().index] = withPieces(blocks_[g.root().index], none, *pieces, holds);
   findFlows(holds);
+}
+
+const std::string& CallSegments::pathOf(uint32_t segment) const {
+  static const std::string root;
+  const ModuleCallId call = segment == none ? ModuleCallId() : segments_[segment].call;
+  return call ? g_.moduleCall(call).path : root;
+}
+
+/// Positions of its first node, and behind its last one.
+std::pair<size_t, size_t> CallSegments::extentOf(const Item& item) const {
+  if (item.segment != none) return {segments_[item.segment].begin, segments_[item.segment].end};
+  const auto begin = static_cast<size_t>(positions_[item.node.index]);
+  size_t end = begin + 1;
+  for (BlockId b : g_.node(item.node).blocks)
+    for (const Item& inside : items(b)) end = std::max(end, extentOf(inside).second);
+  return {begin, end};
+}
+
+bool CallSegments::holdsWeights(const Node& n, const std::string& path, const Holds& holds) const {
+  bool all = true;
+  const auto look = [&](ValueId v) { all = all && (!g_.isWeight(v) || holds(v, path)); };
+  for (const Argument& a : n.args) a.forEachValue(look);
+  for (const auto& [key, a] : n.kwargs) a.forEachValue(look);
+  for (BlockId b : n.blocks) {
+    for (const Argument& a : g_.block(b).returns) a.forEachValue(look);
+    for (NodeId inside : g_.order(b)) all = all && holdsWeights(g_.node(inside), path, holds);
+  }
+  return all;
+}
+
+/// A piece copies what it is given in each run, which must not be weights: those it reads from its module.
+bool CallSegments::fitsPiece(const Item& item, const std::string& path, const CapturePieces& pieces,
+                             const Holds& holds) const {
+  if (item.segment == none) return !pieces.apart[item.node.index] && holdsWeights(g_.node(item.node), path, holds);
+  const auto& inside = segments_[item.segment].items;
+  return std::all_of(inside.begin(), inside.end(), [&](const Item& i) { return fitsPiece(i, path, pieces, holds); });
+}
+
+size_t CallSegments::workOf(const Item& item, const CapturePieces& pieces) const {
+  size_t n = 0;
+  if (item.segment != none) {
+    for (const Item& i : segments_[item.segment].items) n += workOf(i, pieces);
+    return n;
+  }
+  for (BlockId b : g_.node(item.node).blocks)
+    for (const Item& i : items(b)) n += workOf(i, pieces);
+  return n + (pieces.work[item.node.index] ? 1 : 0);
+}
+
+void CallSegments::moveInto(uint32_t segment, const Item& item) {
+  if (item.segment != none) {
+    segments_[item.segment].parent = segment;
+    return;
+  }
+  segmentOf_[item.node.index] = segment;
+  for (BlockId b : g_.node(item.node).blocks)
+    for (const Item& inside : items(b)) moveInto(segment, inside);
+}
+
+std::vector<CallSegments::Item> CallSegments::withPieces(std::vector<Item> given, uint32_t around,
+                                                         const CapturePieces& pieces, const Holds& holds) {
+  std::vector<Item> out, run;
+  const auto close = [&] {
+    size_t work = 0;
+    for (const Item& i : run) work += workOf(i, pieces);
+    if (work < kLeastWork) {
+      out.insert(out.end(), run.begin(), run.end());
+    } else {
+      Segment s;
+      s.call = around == none ? ModuleCallId() : segments_[around].call;
+      s.parent = around;
+      s.piece = ++pieceCount_;
+      s.begin = extentOf(run.front()).first;
+      s.end = extentOf(run.back()).second;
+      s.items = run;
+      const auto made = static_cast<uint32_t>(segments_.size());
+      segments_.push_back(std::move(s));
+      for (const Item& i : run) moveInto(made, i);
+      out.push_back({{}, made});
+    }
+    run.clear();
+  };
+  for (const Item& item : given) {
+    if (fitsPiece(item, pathOf(around), pieces, holds)) {
+      run.push_back(item);
+      continue;
+    }
+    close();
+    if (item.segment != none) {
+      std::vector<Item> inside = withPieces(segments_[item.segment].items, item.segment, pieces, holds);
+      segments_[item.segment].items = std::move(inside);
+    } else {
+      for (BlockId b : g_.node(item.node).blocks)
+        blocks_[b.index] = withPieces(blocks_[b.index], around, pieces, holds);
+    }
+    out.push_back(item);
+  }
+  close();
+  return out;
 }
 
 // The calls from `base` down to `from`, without calls that only repeat their parent's path. Nothing where `from` is not
@@ -101,7 +201,7 @@ bool CallSegments::contains(uint32_t s, int64_t position) const {
   return static_cast<int64_t>(segments_[s].begin) <= position && position < static_cast<int64_t>(segments_[s].end);
 }
 
-void CallSegments::findFlows(const std::function<bool(ValueId, const std::string&)>& holds) {
+void CallSegments::findFlows(const Holds& holds) {
   std::unordered_set<uint64_t> in, out;
   const auto once = [](std::unordered_set<uint64_t>& seen, uint32_t segment, ValueId v) {
     return seen.insert((uint64_t{segment} << 32) | v.index).second;
@@ -110,7 +210,7 @@ void CallSegments::findFlows(const std::function<bool(ValueId, const std::string
   const auto use = [&](ValueId v, int64_t position, uint32_t at) {
     const Value& value = g_.value(v);
     if (value.kind == Value::Kind::Weight) {
-      for (uint32_t s = at; s != none && !holds(v, g_.moduleCall(segments_[s].call).path); s = segments_[s].parent)
+      for (uint32_t s = at; s != none && !holds(v, pathOf(s)); s = segments_[s].parent)
         if (once(in, s, v)) segments_[s].inputs.push_back(v);
       return;
     }

@@ -230,10 +230,11 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
     for (size_t i = 0; i < results.size(); ++i) env[n->output(i)] = std::move(results[i]);
     return;
   }
-  // The model asks whether a CUDA graph stands in for it (kernels/runner/runner.cpp). "No" leads to the branch that
-  // computes.
-  if (const auto& of = self.object->type()->name();
-      of && of->qualifiedName() == "__torch__.torch.classes.graft.Runner" && name == "captures") {
+  // The model asks whether a CUDA graph stands in for it, or for a piece of it (kernels/runner/runner.cpp). "No" leads
+  // to the branch that computes.
+  if (const auto& of = self.object->type()->name(); of &&
+                                                    of->qualifiedName() == "__torch__.torch.classes.graft.Runner" &&
+                                                    (name == "captures" || name == "captures_piece")) {
     env[n->output()] = Bound::of(Argument(false));
     return;
   }

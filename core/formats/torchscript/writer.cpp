@@ -120,18 +120,21 @@ void TorchScriptWriter::writeItems(const std::vector<CallSegments::Item>& items,
   }
 }
 
-void TorchScriptWriter::writeCall(const CallSegments::Segment& s, const CallSegments& cut) {
-  const std::string& path = g_.moduleCall(s.call).path;
-  const std::string name = methodName(callNumber_[s.call.index], s.part);
-  range_.reset();
-  std::vector<JitValue*> inputs{modulePointer(path)};
+std::vector<TorchScriptWriter::JitValue*> TorchScriptWriter::inputsOf(const CallSegments::Segment& s) {
+  std::vector<JitValue*> inputs;
   for (ValueId v : s.inputs) inputs.push_back(g_.isWeight(v) ? weight(v) : at_.values.at(v.index));
+  return inputs;
+}
 
+/// Writes the segment as a method of the module of that path. Returns the type of what the method returns.
+c10::TypePtr TorchScriptWriter::writeMethod(const std::string& path, const std::string& name,
+                                            const std::vector<JitValue*>& inputs, const CallSegments::Segment& s,
+                                            const CallSegments& cut) {
   Method outer = std::exchange(at_, Method());
   beginMethod(path);
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     JitValue* in = at_.graph->addInput();
-    in->setType(inputs[i + 1]->type());
+    in->setType(inputs[i]->type());
     bind(s.inputs[i], in, true);
   }
   writeItems(s.items, cut);
@@ -140,17 +143,38 @@ void TorchScriptWriter::writeCall(const CallSegments::Segment& s, const CallSegm
   endMethod(name, results);
   const c10::TypePtr type = at_.graph->outputs()[0]->type();
   at_ = std::move(outer);
+  return type;
+}
 
+/// `inputs`: the module, then what its method takes.
+TorchScriptWriter::JitValue* TorchScriptWriter::callMethod(const std::string& name,
+                                                           const std::vector<JitValue*>& inputs,
+                                                           const c10::TypePtr& type) {
   jit::Node* made = at_.graph->create(jit::prim::CallMethod, inputs, 1);
   made->s_(jit::attr::name, name);
   made->output()->setType(type);
-  append(made);
+  return append(made)->output();
+}
+
+void TorchScriptWriter::bindResults(JitValue* result, const CallSegments::Segment& s) {
   if (s.outputs.size() == 1) {
-    bind(s.outputs[0], made->output(), true);
+    bind(s.outputs[0], result, true);
   } else if (s.outputs.size() > 1) {
-    jit::Node* unpacked = append(at_.graph->createTupleUnpack(made->output()));
+    jit::Node* unpacked = append(at_.graph->createTupleUnpack(result));
     for (size_t i = 0; i < s.outputs.size(); ++i) bind(s.outputs[i], unpacked->output(i), true);
   }
+}
+
+void TorchScriptWriter::writeCall(const CallSegments::Segment& s, const CallSegments& cut) {
+  if (s.piece > 0) return writePiece(s, cut);
+  const std::string& path = g_.moduleCall(s.call).path;
+  const std::string name = methodName(callNumber_[s.call.index], s.part);
+  range_.reset();
+  std::vector<JitValue*> inputs = inputsOf(s);
+  JitValue* module = modulePointer(path);
+  const c10::TypePtr type = writeMethod(path, name, inputs, s, cut);
+  inputs.insert(inputs.begin(), module);
+  bindResults(callMethod(name, inputs, type), s);
 }
 
 // The archive's debug record keeps the line of Python that a node came from.
@@ -187,8 +211,11 @@ Result<jit::Module> TorchScriptWriter::module() {
     for (const auto& [path, names] : children_) taken_.insert(names.begin(), names.end());
     for (const auto& [path, entries] : attributes_)
       for (const auto& [name, id] : entries) taken_.insert(name);
-    const CallSegments cut(g_, [this](ValueId w, const std::string& path) { return holds(w, path); });
-    jit::Node* branch = capture_ ? beginCapture(root) : nullptr;
+    const auto pieces = capture_ ? capturePieces(g_) : std::nullopt;
+    const CallSegments cut(
+        g_, [this](ValueId w, const std::string& path) { return holds(w, path); }, pieces ? &*pieces : nullptr);
+    if (capture_) makeRunner(cut.pieces());
+    jit::Node* branch = capture_ ? beginCapture() : nullptr;
     for (uint32_t w : setWeights_) weight(ValueId(w));
     writeItems(cut.items(g_.root()), cut);
     range_.reset();

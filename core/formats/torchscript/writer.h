@@ -1,7 +1,7 @@
 // TorchScriptWriter: writes a graph as a TorchScript module. The tree of modules holds the weights under their paths.
 // Each call of a module becomes a method of that module: "forward" for the first call, "forward_call2" for the second,
-// "forward_part2" for the rest of a call whose nodes no longer stand together. Values keep their names, nodes their
-// source lines.
+// "forward_part2" for the rest of a call whose nodes no longer stand together, "forward_piece1" for what runs as the
+// first of several CUDA graphs. Values keep their names, nodes their source lines.
 //
 //   TorchScriptWriter writer(graph);
 //   auto module = writer.module();      // Result<torch::jit::Module>
@@ -63,6 +63,7 @@ class TorchScriptWriter {
     std::unordered_map<uint32_t, JitValue*> movingNumbers;  ///< constants without dimensions that move with the module
     std::unordered_map<std::string, JitValue*> modules;
     JitValue* device = nullptr;  ///< of its module, once a node needs it
+    JitValue* runner = nullptr;  ///< the graft.Runner, once something asks it
   };
 
   // writer.cpp: one method for each call of a module
@@ -71,6 +72,11 @@ class TorchScriptWriter {
   void declareDefaults(torch::jit::Function& forward) const;
   JitValue* withFieldNames(JitValue* result);
   void writeItems(const std::vector<CallSegments::Item>&, const CallSegments&);
+  std::vector<JitValue*> inputsOf(const CallSegments::Segment&);
+  c10::TypePtr writeMethod(const std::string& path, const std::string& name, const std::vector<JitValue*>& inputs,
+                           const CallSegments::Segment&, const CallSegments&);
+  JitValue* callMethod(const std::string& name, const std::vector<JitValue*>& inputs, const c10::TypePtr& type);
+  void bindResults(JitValue*, const CallSegments::Segment&);
   void writeCall(const CallSegments::Segment&, const CallSegments&);
   void takeSource(const Node&);
 
@@ -94,9 +100,12 @@ class TorchScriptWriter {
   JitValue* newBuffer(const std::string& name, const at::Tensor&);
   std::string identifierOf(const std::string& name);
 
-  // writer_runner.cpp: the question whether a CUDA graph stands in for forward
-  torch::jit::Node* beginCapture(torch::jit::Module& root);
+  // writer_runner.cpp: the question whether a CUDA graph stands in for forward, or for a piece of it
+  void makeRunner(size_t pieces);
+  JitValue* readRunner();
+  torch::jit::Node* beginCapture();
   JitValue* endCapture(torch::jit::Node* branch, const std::vector<JitValue*>& results);
+  void writePiece(const CallSegments::Segment&, const CallSegments&);
   JitValue* callRunner(const char* method, std::vector<JitValue*> arguments, const c10::TypePtr& type);
 
   // writer_nodes.cpp: nodes and their arguments
@@ -123,9 +132,9 @@ class TorchScriptWriter {
   bool capture_;
   const Placement place_;
   const std::optional<DType> modelDType_;
-  const Node* node_ = nullptr;  ///< the one that is being written
-  JitValue *runner_ = nullptr,
-           *arguments_ = nullptr;  ///< where captured: the graft.Runner, forward's inputs as a tuple
+  const Node* node_ = nullptr;     ///< the one that is being written
+  c10::IValue runner_;             ///< where captured: the graft.Runner
+  JitValue* arguments_ = nullptr;  ///< where captured: forward's inputs as a tuple
   ArchiveMetadata metadata_;
   std::shared_ptr<torch::jit::CompilationUnit> unit_;
   std::map<std::string, std::vector<std::string>> children_;  ///< module paths, the root is ""

@@ -1,4 +1,6 @@
-// The module's graft.Runner: forward asks it whether a CUDA graph stands in, and otherwise runs as it is written.
+// The model's graft.Runner: forward asks it whether a CUDA graph stands in, and otherwise runs as it is written. So do
+// the pieces of a model that waits for the GPU.
+#include <fmt/format.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/custom_class.h>
 
@@ -10,26 +12,58 @@ namespace graft {
 
 namespace jit = torch::jit;
 
+constexpr const char* runnerClass = "__torch__.torch.classes.graft.Runner";
+
+/// `pieces`: how many methods it may run as CUDA graphs of their own.
+void TorchScriptWriter::makeRunner(size_t pieces) {
+  const auto type = torch::getCustomClass(runnerClass);
+  if (!type) throw WriterRefusal("libgraft_ops.so, which the model needs, is not loaded");
+  runner_ = c10::ivalue::Object::create(c10::StrongTypePtr({}, type), 1);
+  constexpr int64_t usualLimit = 0;
+  jit::Stack stack{runner_, facts_.constantWeights, usualLimit, static_cast<int64_t>(pieces)};
+  type->getMethod("__init__").run(stack);
+}
+
+/// The runner, which all modules share that ask it.
+TorchScriptWriter::JitValue* TorchScriptWriter::readRunner() {
+  if (at_.runner) return at_.runner;
+  jit::Module& module = modules_.at(at_.path);
+  if (!module.hasattr(runnerAttribute)) module.register_attribute(runnerAttribute, runner_.type(), runner_);
+  return at_.runner = appendOutside(at_.graph->createGetAttr(at_.graph->inputs()[0], runnerAttribute))->output();
+}
+
 TorchScriptWriter::JitValue* TorchScriptWriter::callRunner(const char* method, std::vector<JitValue*> arguments,
                                                            const c10::TypePtr& type) {
-  arguments.insert(arguments.begin(), runner_);
-  JitValue* out = call("prim::CallMethod", std::move(arguments), type);
-  out->node()->s_(jit::attr::name, method);
-  return out;
+  arguments.insert(arguments.begin(), readRunner());
+  return callMethod(method, arguments, type);
+}
+
+/// A piece of a model that waits for the GPU: a method, and the question whether a CUDA graph stands in for it.
+void TorchScriptWriter::writePiece(const CallSegments::Segment& s, const CallSegments& cut) {
+  range_.reset();
+  const std::string path = at_.path, name = fmt::format("forward_piece{}", s.piece);
+  std::vector<JitValue*> inputs = inputsOf(s);
+  const c10::TypePtr type = writeMethod(path, name, inputs, s, cut);
+  JitValue* self = at_.graph->inputs()[0];
+  JitValue* arguments = append(at_.graph->createTuple(inputs))->output();
+  JitValue* captures = callRunner("captures_piece", {arguments}, c10::BoolType::get());
+  jit::Node* branch = append(at_.graph->create(c10::prim::If, {captures}, 1));
+  jit::Block* outer = std::exchange(at_.block, branch->addBlock());
+  const auto number = constant(static_cast<int64_t>(s.piece));
+  JitValue* replayed = callRunner("run_piece", {self, number, constant(name), arguments}, c10::AnyType::get());
+  at_.block->registerOutput(call("prim::unchecked_cast", {replayed}, c10::unshapedType(type)));
+  at_.block = branch->addBlock();
+  inputs.insert(inputs.begin(), self);
+  at_.block->registerOutput(callMethod(name, inputs, type));
+  at_.block = outer;
+  branch->output()->setType(c10::unshapedType(type));
+  bindResults(branch->output(), s);
 }
 
 /// Writes the question whether a captured run stands in. What is written next is the branch for "no".
-jit::Node* TorchScriptWriter::beginCapture(jit::Module& root) {
-  const auto type = torch::getCustomClass("__torch__.torch.classes.graft.Runner");
-  if (!type) throw WriterRefusal("libgraft_ops.so, which the model needs, is not loaded");
-  const c10::IValue runner = c10::ivalue::Object::create(c10::StrongTypePtr({}, type), 1);
-  constexpr int64_t usualLimit = 0;
-  jit::Stack stack{runner, facts_.constantWeights, usualLimit};
-  type->getMethod("__init__").run(stack);
-  root.register_attribute(runnerAttribute, type, runner);
-  const auto inputs = at_.graph->inputs();
-  runner_ = append(at_.graph->createGetAttr(inputs[0], runnerAttribute))->output();
-  arguments_ = append(at_.graph->createTuple(inputs.slice(1)))->output();
+jit::Node* TorchScriptWriter::beginCapture() {
+  readRunner();
+  arguments_ = append(at_.graph->createTuple(at_.graph->inputs().slice(1)))->output();
   JitValue* captures = callRunner("captures", {arguments_}, c10::BoolType::get());
   jit::Node* branch = append(at_.graph->create(c10::prim::If, {captures}, 1));
   branch->addBlock();

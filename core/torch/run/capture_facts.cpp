@@ -11,6 +11,108 @@
 namespace graft {
 namespace {
 
+/// Operators, by packet, whose results have as many elements as the elements of their arguments say.
+constexpr std::string_view sizedByElements[] = {
+    "aten.nonzero",    "aten.nonzero_numpy", "aten.argwhere",          "aten.masked_select",
+    "aten._unique",    "aten._unique2",      "aten.unique_dim",        "aten.unique_consecutive",
+    "aten.bincount",   "aten.combinations",  "aten.repeat_interleave", "aten.unique_dim_consecutive",
+    "torchvision.nms",
+};
+
+bool isNumber(const Return& r) {
+  const Type::Kind kind = r.type.kind;
+  return kind == Type::Kind::Int || kind == Type::Kind::Float || kind == Type::Kind::Bool || kind == Type::Kind::Number;
+}
+
+/// Whether a tensor of truth values chooses the elements, so that it says how many there are.
+bool isIndexedByMask(const Graph& g, const Node& n) {
+  const std::string_view packet = n.op->packetName();
+  if (packet != "aten.index" && packet != "aten.index_put") return false;
+  const Argument* indices = n.findArgument("indices");
+  bool found = false;
+  if (indices)
+    indices->forEachValue([&](ValueId v) {
+      const Type& type = g.value(v).type;
+      found =
+          found || (type.isTensor() && (type.tensorInfo.dtype == DType::Bool || type.tensorInfo.dtype == DType::UInt8));
+    });
+  return found;
+}
+
+/// Why the CPU waits for the GPU at this node, its blocks aside; null where it does not.
+const char* whyItWaits(const Graph& g, const Node& n) {
+  const Operator& op = *n.op;
+  const bool takesTensor =
+      std::any_of(op.parameters.begin(), op.parameters.end(), [](const Parameter& p) { return p.type.isTensor(); });
+  if (takesTensor && !op.is(OperatorFact::MetadataOnly) && std::any_of(op.returns.begin(), op.returns.end(), isNumber))
+    return "reads a number out of a tensor";
+  constexpr const char* kSized = "has a result whose size depends on the numbers in a tensor";
+  const std::string_view packet = op.packetName();
+  if (packet == "aten.repeat_interleave") {
+    const Argument* size = n.findArgument("output_size");
+    const Argument* repeats = n.findArgument("repeats");
+    return repeats && repeats->isValue() && g.value(repeats->valueId()).type.isTensor() && (!size || size->isNone())
+               ? kSized
+               : nullptr;
+  }
+  if (std::find(std::begin(sizedByElements), std::end(sizedByElements), packet) != std::end(sizedByElements))
+    return kSized;
+  if (op.name == "aten.where.default" || isIndexedByMask(g, n)) return kSized;
+  if (packet == "aten.one_hot") {
+    const Argument* classes = n.findArgument("num_classes");
+    const auto* count = classes ? std::get_if<int64_t>(&classes->data) : nullptr;
+    if (!classes || (count && *count < 0)) return kSized;
+  }
+  return nullptr;
+}
+
+/// Which nodes see lists that some node writes, as a loop does that gathers results. A list is shared by whoever holds
+/// it, and what stands in a CUDA graph would work on a copy. Lists that a node takes and gives may be the same one.
+class WrittenLists {
+ public:
+  explicit WrittenLists(const Graph& g) : g_(g) {
+    for (NodeId id : g.order()) {
+      const Node& n = g.node(id);
+      const std::vector<ValueId> seen = listsOf(n);
+      for (ValueId v : seen) same_[find(v)] = find(seen[0]);
+    }
+    for (NodeId id : g.order()) {
+      const Node& n = g.node(id);
+      for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i)
+        if (n.op->parameters[i].written) n.args[i].forEachValue([&](ValueId v) { written_.insert(find(v)); });
+    }
+  }
+  bool touches(const Node& n) const {
+    const std::vector<ValueId> seen = listsOf(n);
+    return std::any_of(seen.begin(), seen.end(), [&](ValueId v) { return written_.contains(find(v)); });
+  }
+
+ private:
+  /// The lists that the node takes, gives, or hands into its blocks and out of them.
+  std::vector<ValueId> listsOf(const Node& n) const {
+    std::vector<ValueId> out;
+    const auto add = [&](ValueId v) {
+      const Type::Kind kind = g_.value(v).type.kind;
+      if (kind == Type::Kind::List || kind == Type::Kind::Any) out.push_back(v);
+    };
+    for (const Argument& a : n.args) a.forEachValue(add);
+    for (ValueId v : n.outputs) add(v);
+    for (BlockId b : n.blocks) {
+      for (ValueId p : g_.block(b).parameters) add(p);
+      for (const Argument& r : g_.block(b).returns) r.forEachValue(add);
+    }
+    return out;
+  }
+  ValueId find(ValueId v) const {
+    for (auto it = same_.find(v); it != same_.end() && it->second != v; it = same_.find(v)) v = it->second;
+    return v;
+  }
+
+  const Graph& g_;
+  std::map<ValueId, ValueId> same_;  ///< of a list, another one that may be the same; itself at the end
+  std::set<ValueId> written_;
+};
+
 class Finder {
  public:
   explicit Finder(const Graph& g) : g_(g) {
@@ -86,7 +188,6 @@ class Finder {
       obstacle(n, "is not known to this machine; load the library that defines it");
     if (op.sideEffects && !op.is(OperatorFact::Structural))
       obstacle(n, "does something outside of tensors; take it out of the model");
-    bool takesTensor = false;
     const bool sharesAll = op.variadic || !op.hasSchema || op.name.starts_with("prim.");
     Origins shared;
     for (size_t i = 0; i < n.args.size(); ++i) {
@@ -94,19 +195,11 @@ class Finder {
       const Origins origins = originsOf(n.args[i]);
       if (p && p->written) written_.insert(origins.begin(), origins.end());
       if (sharesAll || (p && !p->aliasSet.empty())) shared.insert(origins.begin(), origins.end());
-      takesTensor = takesTensor || (p && p->type.isTensor());
     }
     for (ValueId o : n.outputs) add(o, shared);
-    if (takesTensor && !op.is(OperatorFact::MetadataOnly) &&
-        std::any_of(op.returns.begin(), op.returns.end(), isNumber) && facts_.waits.empty())
-      facts_.waits = fmt::format("node {} ({}) reads a number out of a tensor", n.name, op.name);
+    if (const char* why = whyItWaits(g_, n); why && facts_.waits.empty())
+      facts_.waits = fmt::format("node {} ({}) {}", n.name, op.name, why);
     if (op.name.starts_with("graft.")) noteWeights(n);
-  }
-
-  static bool isNumber(const Return& r) {
-    const Type::Kind kind = r.type.kind;
-    return kind == Type::Kind::Int || kind == Type::Kind::Float || kind == Type::Kind::Bool ||
-           kind == Type::Kind::Number;
   }
 
   void noteWeights(const Node& n) {
@@ -127,5 +220,28 @@ class Finder {
 }  // namespace
 
 CaptureFacts captureFacts(const Graph& g) { return Finder(g).find(); }
+
+std::optional<CapturePieces> capturePieces(const Graph& g) {
+  const CaptureFacts facts = captureFacts(g);
+  if (!facts.obstacle.empty() || facts.waits.empty() || facts.writes()) return std::nullopt;
+  for (NodeId id : g.order())
+    for (const Parameter& p : g.node(id).op->parameters)
+      if (p.written && p.type.isTensor()) return std::nullopt;
+  const WrittenLists lists(g);
+  CapturePieces out{std::vector<bool>(g.nodeBound()), std::vector<bool>(g.nodeBound())};
+  for (NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    const bool apart = whyItWaits(g, n) || lists.touches(n);
+    out.work[id.index] =
+        n.blocks.empty() &&
+        !n.op->is(OperatorFact::Structural | OperatorFact::MetadataOnly | OperatorFact::View | OperatorFact::Reshape) &&
+        std::any_of(n.op->returns.begin(), n.op->returns.end(),
+                    [](const Return& r) { return r.type.isTensor() || r.type.kind == Type::Kind::List; });
+    // What holds for a node in a block holds for the nodes that own the block, too.
+    for (NodeId at = id; apart && at && !out.apart[at.index]; at = g.block(g.node(at).parent).owner)
+      out.apart[at.index] = true;
+  }
+  return out;
+}
 
 }  // namespace graft

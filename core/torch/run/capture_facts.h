@@ -6,6 +6,7 @@
 //   facts.writtenWeights                          // its buffers: a KV cache, running statistics
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,9 @@ struct CaptureFacts {
   /// Empty where replaying a captured run does what running does. Otherwise the node that forbids it, why, and what to
   /// do about it.
   std::string obstacle;
-  /// Nodes that read a number out of a tensor. Where that lies on a GPU, the CPU waits for it, and the graph cannot be
-  /// captured. Whether it does is known when the model runs. Empty, or a sentence that names the first such node.
+  /// Nodes where the CPU waits for what a GPU computes: they read a number out of a tensor, or the size of their result
+  /// depends on its elements. Where the tensor lies on a GPU, the graph cannot be captured as a whole. Whether it does
+  /// is known when the model runs. Empty, or a sentence that names the first such node.
   std::string waits;
   /// Weights and inputs that some node may write, through views too: the latter as places in Graph::inputs().
   std::vector<ValueId> writtenWeights;
@@ -33,5 +35,14 @@ struct CaptureFacts {
   bool writes() const { return !writtenWeights.empty() || !writtenInputs.empty(); }
 };
 CaptureFacts captureFacts(const Graph&);
+
+/// How a graph that waits for the GPU runs as several CUDA graphs: which of its nodes run between them.
+struct CapturePieces {
+  std::vector<bool> apart;  ///< by node: it waits, or some node in its blocks does; or it shares a list that is written
+  std::vector<bool> work;   ///< by node: it launches kernels, as far as its operator says
+};
+/// Nothing where the graph has no node that waits, where captureFacts() finds an obstacle, or where a node writes to a
+/// tensor: what a piece returns is a copy, so that writes would not be seen through views of it.
+std::optional<CapturePieces> capturePieces(const Graph&);
 
 }  // namespace graft

@@ -84,6 +84,49 @@ TEST_CASE("a number that is read out of a tensor makes the CPU wait, a size does
   CHECK(waits.find("aten.item") != std::string::npos);
 }
 
+TEST_CASE("a size that depends on numbers makes the CPU wait, one that somebody gives does not") {
+  const std::string head = "graph g {\n input %x : f32[8,8]\n input %b : b8[8,8]\n input %i : i64[8]\n";
+  const auto waits = [&](const std::string& call) {
+    return !factsIn(head + " %y = " + call + "\n return %y\n}").waits.empty();
+  };
+  CHECK(waits("aten.nonzero.default(%x)"));
+  CHECK(waits("aten.where.default(%b)"));
+  CHECK(waits("aten.masked_select.default(%x, %b)"));
+  CHECK(waits("aten.index.Tensor(%x, [%b])"));
+  CHECK(waits("aten.repeat_interleave.self_Tensor(%x, %i, 0)"));
+  CHECK(waits("aten.one_hot.default(%i)"));
+  CHECK_FALSE(waits("aten.where.self(%b, %x, %x)"));
+  CHECK_FALSE(waits("aten.index.Tensor(%x, [%i])"));
+  CHECK_FALSE(waits("aten.repeat_interleave.self_Tensor(%x, %i, 0, output_size=9)"));
+  CHECK_FALSE(waits("aten.repeat_interleave.self_int(%x, 2, 0)"));
+  CHECK_FALSE(waits("aten.one_hot.default(%i, 9)"));
+}
+
+TEST_CASE("a graph that waits runs in pieces unless it writes to tensors, and lists that grow stay between them") {
+  const std::string head = "graph g {\n buffer %w \"w\" : f32[8]\n input %x : f32[8]\n input %c : bool\n";
+  const std::string reads = " %n = aten.item.default(%x)\n";
+  const auto apart = [&](const std::string& text) -> std::string {
+    const Graph g = graphOf(head + text, torchSemantics().operators());
+    const auto pieces = capturePieces(g);
+    if (!pieces) return "no pieces";
+    std::string names;
+    for (NodeId id : g.order())
+      if (pieces->apart[id.index]) names += g.node(id).name + " ";
+    return names;
+  };
+  CHECK(apart(" %y = aten.neg.default(%x)\n return %y\n}") == "no pieces");
+  CHECK(apart(reads + " %y = aten.add_.Tensor(%w, %x)\n return %y, %n\n}") == "no pieces");
+  CHECK(apart(reads + " %z = aten.neg.default(%x)\n %y = aten.add_.Tensor(%z, %x)\n return %y, %n\n}") == "no pieces");
+  CHECK(apart(reads + " %y = aten.mul.Scalar(%x, %n)\n return %y\n}") == "n ");
+  CHECK(
+      apart(" %y = prim.If(%c) : f32[8] {\n  %a = aten.item.default(%x)\n  %m = aten.mul.Scalar(%x, %a)\n  return %m\n"
+            " } {\n  %o = aten.neg.default(%x)\n  return %o\n }\n return %y\n}") == "y a ");
+  CHECK(apart(reads + " %l = prim.ListConstruct()\n %k = prim.ListConstruct(%x)\n %a = aten.neg.default(%x)\n %p = "
+                      "aten.append.t(%l, %a)\n"
+                      " %s = aten.stack.default(%l)\n %t = aten.stack.default(%k)\n return %s, %t, %n\n}") ==
+        "n l p s ");
+}
+
 TEST_CASE("weights are promised to be constant only where no node makes them, for each operator of the library") {
   // What is computed from a model's input. Any other tensor is one that kernels may read before the one ahead is done.
   const std::set<std::string> activations{"x",  "q",   "k",   "v",   "mask",     "gate",
