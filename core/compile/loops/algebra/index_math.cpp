@@ -370,8 +370,9 @@ bool IndexMath::prove(Polynomial p, const std::vector<Polynomial>& facts, int de
   if (b.min && *b.min >= 0) return true;
   if (b.max && *b.max < 0 && facts.empty()) return false;
   if (proveByFacts(p, facts, depth)) return true;
-  const std::optional<Atom> hardest = hardestAtom(p);
-  return hardest ? proveByAtom(p, *hardest, facts, depth) : proveBySizes(p, facts, depth);
+  const std::vector<Atom> hardest = hardestAtoms(p);
+  if (hardest.empty()) return proveBySizes(p, facts, depth);
+  return std::any_of(hardest.begin(), hardest.end(), [&](Atom a) { return proveByAtom(p, a, facts, depth); });
 }
 
 // p is a whole number, so p >= 0 where n*p > -n. That follows from f >= 0 and n*p - m*f >= 1 - n, for positive n and m.
@@ -391,18 +392,27 @@ bool IndexMath::proveByFacts(const Polynomial& p, const std::vector<Polynomial>&
 }
 
 // What depends on other things is replaced by them: first expressions of ranges, then ranges, whose extents are
-// expressions of sizes, then those. Sizes remain.
-std::optional<Atom> IndexMath::hardestAtom(const Polynomial& p) {
-  std::optional<Atom> best;
+// expressions of sizes, then those. Sizes remain. Of several expressions of ranges any may come first, and not each
+// order leads to a proof: from x // 16 * 48 + x % 16 - 80, where x is at least 32, the remainder has to go first.
+std::vector<Atom> IndexMath::hardestAtoms(const Polynomial& p) {
+  constexpr int kOfRanges = 3;
   const auto rank = [&](Atom a) {
-    const int kind = a.kind == Atom::Kind::Size ? 0 : a.kind == Atom::Kind::Range ? 2 : makeup(a).hasRange ? 3 : 1;
+    const int kind = a.kind == Atom::Kind::Size    ? 0
+                     : a.kind == Atom::Kind::Range ? 2
+                     : makeup(a).hasRange          ? kOfRanges
+                                                   : 1;
     // An expression of data may contain anything: before all others.
     return std::pair(a.kind == Atom::Kind::Other && !makeup(a).isIndex ? 4 : kind, a.index);
   };
+  std::vector<Atom> out;
   for (const Term& t : p.terms)
     for (const Atom a : t.factors)
-      if (a.kind != Atom::Kind::Size && (!best || rank(a) > rank(*best))) best = a;
-  return best;
+      if (a.kind != Atom::Kind::Size && std::find(out.begin(), out.end(), a) == out.end()) out.push_back(a);
+  std::sort(out.begin(), out.end(), [&](Atom a, Atom b) { return rank(a) > rank(b); });
+  size_t kept = out.empty() ? 0 : 1;
+  while (kept > 0 && kept < out.size() && rank(out[0]).first == kOfRanges && rank(out[kept]).first == kOfRanges) ++kept;
+  out.resize(kept);
+  return out;
 }
 
 bool IndexMath::proveByAtom(const Polynomial& p, Atom a, const std::vector<Polynomial>& facts, int depth) {

@@ -83,7 +83,7 @@ class IndexMath {
   bool proveByFacts(const Polynomial&, const std::vector<Polynomial>& facts, int depth);
   bool proveByAtom(const Polynomial&, Atom, const std::vector<Polynomial>& facts, int depth);
   bool proveBySizes(const Polynomial&, const std::vector<Polynomial>& facts, int depth);
-  std::optional<Atom> hardestAtom(const Polynomial&);
+  std::vector<Atom> hardestAtoms(const Polynomial&);
 
   const Program& program_;
   std::unordered_map<ExprId, Known> known_;

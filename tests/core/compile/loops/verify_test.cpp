@@ -57,6 +57,11 @@ TEST_CASE("the conditions of the choices around a load count") {
   CHECK(value("select(i < n, x[i, i * 8 // n], 0.0)") == "");
   CHECK(value("select(i < 16, v[i // 2], 0.0)") == "");
   CHECK(value("select(0 <= ids[0] and ids[0] < 8, v[ids[0]], 0.0)") == "");
+  // A piece of a concatenation, of groups that lie apart.
+  CHECK(value("select(4 <= i and i < 8, v[i // 2 * 3 + i % 2 - 6], 0.0)") == "");
+  CHECK(value("select(4 <= i and i < 8, v[i % 2 + i // 2 * 3 - 6], 0.0)") == "");
+  CHECK_THAT(value("select(4 <= i and i < 8, v[i // 2 * 3 + i % 2 - 7], 0.0)"), ContainsSubstring("may be negative"));
+  CHECK_THAT(value("select(3 <= i and i < 8, v[i // 2 * 3 + i % 2 - 6], 0.0)"), ContainsSubstring("may be negative"));
   // Indices are whole numbers: 2*i >= 1 is i >= 1.
   CHECK(value("sum(r < 2: select(i < 9, select(i * 2 + r < 2, 0.0, v[i - 1]), 0.0))") == "");
   CHECK(value("sum(r < 3: select(i * 3 + r < 3, 0.0, select(i * 3 < r + 22, v[i - 1], 0.0)))") == "");
