@@ -15,19 +15,6 @@ bool writesAnything(const Operator& op) {
   return !op.hasSchema && !isStructural(op) && !isGuard(op);
 }
 
-// Norms that keep statistics while they train, which their schemas do not say either: the values that they write to.
-std::array<ValueId, 2> keptStatistics(const Node& n) {
-  if (!n.op->hasSchema || n.op->writes() || !n.op->name.starts_with("aten.") || !n.op->findParameter("running_mean"))
-    return {};
-  for (std::string_view flag : {"training", "train", "use_input_stats"})
-    if (const Argument* a = n.findArgument(flag); a && a->as<bool>() && !*a->as<bool>()) return {};
-  std::array<ValueId, 2> out{};
-  size_t at = 0;
-  for (std::string_view name : {"running_mean", "running_var"})
-    if (const Argument* a = n.findArgument(name); a && a->isValue()) out[at++] = a->valueId();
-  return out;
-}
-
 // A dropout that is switched off draws nothing.
 bool drawsRandomly(const Node& n) {
   if (!n.op->random) return false;
@@ -251,10 +238,7 @@ void GraphIndex::findRegions() {
 
 std::vector<ValueId> GraphIndex::writtenValues(const Node& n) const {
   std::vector<ValueId> out;
-  const auto add = [&](ValueId v) { out.push_back(v); };
-  for (ValueId v : keptStatistics(n))
-    if (v) out.push_back(v);
-  forEachWritten(n, add);
+  forEachWritten(graph, n, [&](ValueId v) { out.push_back(v); });
   return out;
 }
 

@@ -60,6 +60,16 @@ std::shared_ptr<jit::Operator> overloadThat(const c10::FunctionSchema& schema, c
   return nullptr;
 }
 
+/// The operator of two numbers that computes the same with the operands exchanged, as TorchScript names it.
+std::string_view turned(std::string_view packet) {
+  static constexpr std::pair<std::string_view, std::string_view> pairs[] = {
+      {"aten.add", "aten::add"}, {"aten.mul", "aten::mul"}, {"aten.sub", "aten::rsub"}, {"aten.eq", "aten::eq"},
+      {"aten.ne", "aten::ne"},   {"aten.lt", "aten::gt"},   {"aten.gt", "aten::lt"},    {"aten.le", "aten::ge"},
+      {"aten.ge", "aten::le"}};
+  const auto* found = std::find_if(std::begin(pairs), std::end(pairs), [&](const auto& p) { return p.first == packet; });
+  return found == std::end(pairs) ? std::string_view() : found->second;
+}
+
 }  // namespace
 
 jit::Node* TorchScriptWriter::append(jit::Node* n) {
@@ -196,11 +206,26 @@ TorchScriptWriter::JitValue* TorchScriptWriter::argument(const Argument& a, cons
 }
 
 TorchScriptWriter::JitValue* TorchScriptWriter::numberAsTensor(const Argument& number, const Node& user) {
-  // A 0-dim tensor takes part in type promotion only beside integers, and there a Python float has the default dtype.
+  // A 0-dim tensor takes part in type promotion beside integers, where a Python float has the default dtype, and beside
+  // tensors that have no dimensions either.
   bool integers = false;
-  for (const Argument& a : user.args)
-    if (a.isValue())
-      if (const auto d = g_.value(a.valueId()).type.tensorInfo.dtype) integers = integers || !isFloatingPoint(*d);
+  std::optional<DType> alike;
+  for (const Argument& a : user.args) {
+    if (!a.isValue()) continue;
+    const TensorInfo& info = g_.value(a.valueId()).type.tensorInfo;
+    if (!info.dtype) continue;
+    integers = integers || !isFloatingPoint(*info.dtype);
+    if (isFloatingPoint(*info.dtype) && (!info.shape || info.shape->empty())) alike = info.dtype;
+  }
+  if (number.isValue()) {
+    JitValue* v = argument(number, c10::TensorType::get());
+    if (g_.value(number.valueId()).type.kind != Type::Kind::Float || (!integers && !alike)) return v;
+    const DType dtype = alike.value_or(DType::Float32);
+    return call("aten::to",
+                {v, argument(Argument(dtype), c10::IntType::get()), constant(false), constant(false),
+                 constant(c10::IValue())},
+                c10::TensorType::get());
+  }
   // LibTorch's optimiser takes a constant tensor of a truth value for a Scalar: this one is made beside its operand.
   if (const auto* truth = number.as<bool>())
     for (const Argument& a : user.args)
@@ -213,7 +238,7 @@ TorchScriptWriter::JitValue* TorchScriptWriter::numberAsTensor(const Argument& n
   auto v = toIValue(number, c10::TensorType::get().get());
   if (!v) throw Refusal(v.error().message);
   at::Tensor t = v->toTensor().clone();
-  if (integers && t.scalar_type() == at::kDouble) t = t.to(at::kFloat);
+  if (t.scalar_type() == at::kDouble && (alike || integers)) t = t.to(alike ? torchDType(*alike) : at::kFloat);
   return tensorConstant(t, "", "");
 }
 
@@ -404,20 +429,35 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
     throw Refusal(fmt::format("TorchScript has no operator {}{}", n.op->name,
                               name.name.starts_with("aten::") ? "" : "; load the library that defines it"));
   if (!n.kwargs.empty()) throw Refusal("its keyword arguments belong to no schema");
+  std::vector<Argument> args = n.args;
+  // A number that only a run knows. As a tensor it would take part in type promotion: a float is a float64 then.
+  const auto isComputedNumber = [&](const Argument& a) {
+    const Type::Kind kind = a.isValue() ? g_.value(a.valueId()).type.kind : Type::Kind::Any;
+    return kind == Type::Kind::Int || kind == Type::Kind::Float || kind == Type::Kind::Number;
+  };
+  // TorchScript takes a number as the second operand only: 1 - x is rsub(x, 1).
+  if (args.size() >= 2 && (isNumber(args[0]) || isComputedNumber(args[0])) && !args[0].as<bool>() &&
+      args[1].isValue() && g_.value(args[1].valueId()).type.isTensor() && n.op->name.ends_with(".Tensor") &&
+      (args.size() == 2 || args[2] == Argument(int64_t{1})))
+    if (const std::string_view other = turned(n.op->packetName()); !other.empty())
+      if (const auto scalar = findScriptOperator({std::string(other), "Scalar"})) {
+        op = scalar;
+        std::swap(args[0], args[1]);
+      }
   std::vector<size_t> numbers, truths;
   const auto parameters = op->schema().arguments();
-  for (size_t i = 0; i < n.args.size() && i < parameters.size(); ++i) {
-    if (isNumber(n.args[i]) && wantsTensor(*parameters[i].type())) numbers.push_back(i);
-    if (n.args[i].as<bool>() && wantsNumber(*parameters[i].type())) truths.push_back(i);
+  for (size_t i = 0; i < args.size() && i < parameters.size(); ++i) {
+    if ((isNumber(args[i]) || isComputedNumber(args[i])) && wantsTensor(*parameters[i].type())) numbers.push_back(i);
+    if (args[i].as<bool>() && wantsNumber(*parameters[i].type())) truths.push_back(i);
   }
   // TorchScript's Scalars are no truth values. Beside tensors of another dtype 1 stands for true; beside truth values a
   // tensor of one, which takes part in no type promotion either.
-  const bool besideNumbers = std::any_of(n.args.begin(), n.args.end(), [&](const Argument& a) {
+  const bool besideNumbers = std::any_of(args.begin(), args.end(), [&](const Argument& a) {
     const auto dtype = a.isValue() ? g_.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
     return dtype && *dtype != DType::Bool;
   });
   bool asTensors =
-      !besideNumbers && std::any_of(numbers.begin(), numbers.end(), [&](size_t i) { return n.args[i].as<bool>(); });
+      !besideNumbers && std::any_of(numbers.begin(), numbers.end(), [&](size_t i) { return args[i].as<bool>(); });
   if (auto tensors = truths.empty() || besideNumbers ? nullptr : overloadThat(op->schema(), truths, wantsTensor)) {
     op = tensors;
     numbers.insert(numbers.end(), truths.begin(), truths.end());
@@ -430,22 +470,22 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
   }
   const c10::FunctionSchema& schema = op->schema();
   std::vector<JitValue*> inputs;
-  for (size_t i = 0; i < n.args.size(); ++i) {
+  for (size_t i = 0; i < args.size(); ++i) {
     const std::string parameter = i < schema.arguments().size() ? schema.arguments()[i].name() : "";
     // The dtype that follows from a truth value is said.
-    if (const bool* truth = n.args[i].as<bool>();
+    if (const bool* truth = args[i].as<bool>();
         truth && i < schema.arguments().size() && wantsNumber(*schema.arguments()[i].type())) {
       inputs.push_back(constant(int64_t{*truth}));
       continue;
     }
-    if (parameter == "dtype" && n.args[i].isNone() && !truths.empty() && n.outputs.size() == 1)
+    if (parameter == "dtype" && args[i].isNone() && !truths.empty() && n.outputs.size() == 1)
       if (const auto dtype = g_.value(n.outputs[0]).type.tensorInfo.dtype) {
         inputs.push_back(argument(Argument(*dtype), schema.arguments()[i].type()));
         continue;
       }
     const bool number = asTensors && std::find(numbers.begin(), numbers.end(), i) != numbers.end();
     const c10::TypePtr wanted = i < schema.arguments().size() ? schema.arguments()[i].type() : nullptr;
-    inputs.push_back(number ? numberAsTensor(n.args[i], n) : argument(n.args[i], wanted));
+    inputs.push_back(number ? numberAsTensor(args[i], n) : argument(args[i], wanted));
   }
   // A value that joins a container has the type of its elements.
   const c10::TypePtr container = inputs.empty() ? nullptr : inputs[0]->type();
@@ -456,7 +496,7 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
   for (size_t i = 1; element && element->kind() != c10::TypeKind::OptionalType && i < inputs.size(); ++i)
     if (i < schema.arguments().size() && schema.arguments()[i].type()->kind() == c10::TypeKind::VarType)
       inputs[i] = unwrapped(inputs[i]);
-  for (size_t i = n.args.size(); i < schema.arguments().size(); ++i) {
+  for (size_t i = args.size(); i < schema.arguments().size(); ++i) {
     const auto& d = schema.arguments()[i].default_value();
     if (!d) throw Refusal(fmt::format("no value for the parameter '{}'", schema.arguments()[i].name()));
     inputs.push_back(constant(*d));

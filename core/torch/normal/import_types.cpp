@@ -132,6 +132,14 @@ class InputSizes {
     return static_cast<size_t>(
         std::count_if(dims_.begin(), dims_.end(), [](const Size& s) { return s.symbol.empty(); }));
   }
+  /// Each symbol as the number that stands for it.
+  template <class Number>
+  InputSizes at(const Number& number) const {
+    InputSizes out = *this;
+    for (Size& s : out.dims_)
+      if (!s.symbol.empty()) s = {number(s.symbol), ""};
+    return out;
+  }
   /// What each symbol was in the example.
   std::map<std::string, int64_t, std::less<>> examples() const {
     std::map<std::string, int64_t, std::less<>> out;
@@ -303,6 +311,78 @@ void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once,
   }
 }
 
+/// The largest number at which a slice, or a minimum or maximum of numbers, may cut a size off that is a symbol; nothing
+/// where there is no such node.
+std::optional<int64_t> largestCut(const Graph& g, const std::vector<NodeId>& order, const Pass& pass) {
+  constexpr int64_t everything = INT32_MAX;
+  std::unordered_map<uint32_t, const Type*> typeOf;
+  for (size_t n = 0; n < pass.types.size(); ++n)
+    for (size_t i = 0; i < pass.types[n].size(); ++i) typeOf[g.node(order[n]).outputs[i].index] = &pass.types[n][i];
+  std::optional<int64_t> most;
+  const auto note = [&](const Argument* a) {
+    const auto* number = a ? a->as<int64_t>() : nullptr;
+    if (number && std::abs(*number) > 1 && std::abs(*number) < everything)
+      most = std::max(most.value_or(0), std::abs(*number));
+  };
+  for (NodeId id : order) {
+    const Node& n = g.node(id);
+    if (n.op->name == "prim.min.int" || n.op->name == "prim.max.int" || n.op->name == "prim.min.self_int" ||
+        n.op->name == "prim.max.self_int") {
+      for (const Argument& a : n.args) note(&a);
+      continue;
+    }
+    if (n.op->name != "aten.slice.Tensor" || n.args.empty() || !n.args[0].isValue()) continue;
+    const ValueId from = n.args[0].valueId();
+    const auto made = typeOf.find(from.index);
+    const auto& shape = (made == typeOf.end() ? g.value(from).type : *made->second).tensorInfo.shape;
+    const Argument* dim = n.findArgument("dim");
+    const auto* at = dim ? dim->as<int64_t>() : nullptr;
+    if (shape && at && made != typeOf.end()) {
+      const auto d = static_cast<size_t>(*at < 0 ? *at + static_cast<int64_t>(shape->size()) : *at);
+      if (d < shape->size() && (*shape)[d].isStatic()) continue;
+    }
+    note(n.findArgument("start")), note(n.findArgument("end"));
+  }
+  return most;
+}
+
+/// A size that a slice cuts off at a number is that number, or less where there is less; which of both the numbers that
+/// stand for symbols do not tell where all of them lie on one side. Calls `wrong` for each size that is another one on
+/// the other side. Sizes at which some node refuses its arguments, or a tensor would have another rank, are none that
+/// the model takes.
+template <class Wrong>
+void compareBeyondCuts(const Graph& g, const std::vector<NodeId>& order, Found& found, const Wrong& wrong) {
+  const std::optional<int64_t> cut = largestCut(g, order, found.pass);
+  if (!cut) return;
+  const auto examples = found.sizes.examples();
+  const auto compareAt = [&](const auto& number) {
+    const Pass seen = runPass(g, order, found.sizes.at(number), false, Scale::Large);
+    if (seen.refused) return false;
+    std::map<std::string, int64_t, std::less<>> numbers;
+    for (const auto& [symbol, example] : examples) numbers[symbol] = number(symbol);
+    for (const bool isTrial : {true, false}) {
+      bool sameRanks = true;
+      for (size_t n = 0; n < found.pass.types.size(); ++n)
+        compareWithExample(found.pass.types[n], seen.types[n], numbers, [&](Type& t, Dim* d) {
+          sameRanks = sameRanks && d;
+          if (!isTrial && d) wrong(t, d);
+        });
+      if (!sameRanks) return false;
+    }
+    return true;
+  };
+  for (const int64_t few : {2, 3, 5, 8, 13}) {
+    const auto number = [&](const std::string& symbol) { return std::min(few, examples.at(symbol)); };
+    if (few > *cut || compareAt(number)) break;
+  }
+  constexpr int64_t largestLength = 1 << 16;
+  if (*cut > largestLength) return;
+  compareAt([&](const std::string& symbol) {
+    const int64_t example = examples.at(symbol);
+    return example > 1 ? std::max(example, *cut + 7) : example;
+  });
+}
+
 /// The symbols of each example's size, and before these the pairs of them where they are few.
 std::vector<std::set<std::string>> alikeIn(const InputSizes& sizes, const std::set<std::string>& symbols) {
   constexpr size_t mostInPairs = 4;
@@ -432,12 +512,14 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   InputSizes& sizes = found.sizes;
   Pass& best = found.pass;
   if (best.refused) best = runPass(g, order, sizes, true, found.scale);
-  mistakes(found, [](Type& t, Dim* d) {
+  const auto forget = [](Type& t, Dim* d) {
     if (d)
       *d = Dim();
     else
       t.tensorInfo.shape.reset();
-  });
+  };
+  mistakes(found, forget);
+  compareBeyondCuts(g, order, found, forget);
   sizes.declare(g);
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);

@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "core/ir/calls/written_arguments.h"
 #include "core/ir/operators/operator_facts.h"
 
 namespace graft {
@@ -196,6 +197,8 @@ class Finder {
       if (p && p->written) written_.insert(origins.begin(), origins.end());
       if (sharesAll || (p && !p->aliasSet.empty())) shared.insert(origins.begin(), origins.end());
     }
+    for (ValueId v : keptStatistics(n))
+      if (v) written_.insert(origins_[v].begin(), origins_[v].end());
     for (ValueId o : n.outputs) add(o, shared);
     if (const char* why = whyItWaits(g_, n); why && facts_.waits.empty())
       facts_.waits = fmt::format("node {} ({}) {}", n.name, op.name, why);

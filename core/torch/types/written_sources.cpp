@@ -13,7 +13,7 @@ std::unordered_set<ValueId> writtenSources(const Graph& g) {
   for (uint32_t at = 0; at < g.nodeBound(); ++at) {
     const NodeId id(at);
     if (!g.isAlive(id)) continue;
-    forEachWritten(g.node(id), add);
+    forEachWritten(g, g.node(id), add);
   }
   while (!work.empty()) {
     const ValueId v = work.back();

@@ -49,6 +49,7 @@ void lowerReversed(Call& c) {
 void lowerMovedim(Call& c) {
   const TensorId x = c.tensor("self");
   const size_t rank = c.rank(x);
+  if (rank == 0) return c.result(c.permuted(x, {}));
   const std::vector<int64_t> from = c.integers("source"), to = c.integers("destination");
   if (from.size() != to.size()) c.refuse("destination", "is another number of dimensions than source");
   constexpr size_t open = std::numeric_limits<size_t>::max();
