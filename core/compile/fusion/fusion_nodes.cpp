@@ -9,6 +9,7 @@
 #include "core/compile/fusion/product_split.h"
 #include "core/compile/lower/lower.h"
 #include "core/ir/calls/memory_format.h"
+#include "core/ir/calls/written_arguments.h"
 #include "core/text/node_names.h"
 
 namespace graft {
@@ -296,6 +297,7 @@ class Reader {
   Reader(const Graph& g, const FusionOptions& options) : g_(g), options_(options), nodes_(g.nodeBound()) {}
 
   std::vector<FusionNode> read() {
+    findWritten();
     size_t epoch = 0;
     for (const NodeId id : g_.order()) {
       const Node& n = g_.node(id);
@@ -311,7 +313,35 @@ class Reader {
   }
 
  private:
+  /// What is written, and what it may be a view of.
+  void findWritten() {
+    std::vector<ValueId> open;
+    const auto add = [&](ValueId v) { open.push_back(v); };
+    for (const NodeId id : g_.order())
+      if (g_.node(id).op->writes()) forEachWritten(g_, g_.node(id), add);
+    while (!open.empty()) {
+      const ValueId v = open.back();
+      open.pop_back();
+      const NodeId producer = g_.value(v).producer;
+      if (!written_.insert(v).second || !producer) continue;
+      const Node& n = g_.node(producer);
+      if (n.op->is(OperatorFact::View | OperatorFact::MayView | OperatorFact::Identity) || n.op->writes())
+        for (const Argument& a : n.args) a.forEachValue(add);
+    }
+  }
+
+  /// Whether it gives its operand or a copy of it, and something writes to one of both: which of them sees the write
+  /// depends on how the operand lies in memory.
+  bool mayMissWrites(const Node& n) const {
+    return n.op->is(OperatorFact::MayView) && !n.args.empty() && n.args.front().isValue() && !n.outputs.empty() &&
+           (written_.contains(n.args.front().valueId()) || written_.contains(n.outputs.front()));
+  }
+
   void classify(const Node& n, FusionNode& f) {
+    if (mayMissWrites(n)) {
+      f.why = "something writes to its operand, or to what it gives";
+      return;
+    }
     if (isItem(n)) {
       const NodeId list = n.args.front().isValue() ? g_.value(n.args.front().valueId()).producer : NodeId();
       const bool isHere = list && g_.node(list).parent == n.parent;
@@ -470,6 +500,7 @@ class Reader {
   const Graph& g_;
   const FusionOptions& options_;
   std::vector<FusionNode> nodes_;
+  std::set<ValueId> written_;             ///< and what it may be a view of
   lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last, as the next
   std::vector<size_t> multiplied_;
 };

@@ -63,10 +63,11 @@ std::shared_ptr<jit::Operator> overloadThat(const c10::FunctionSchema& schema, c
 /// The operator of two numbers that computes the same with the operands exchanged, as TorchScript names it.
 std::string_view turned(std::string_view packet) {
   static constexpr std::pair<std::string_view, std::string_view> pairs[] = {
-      {"aten.add", "aten::add"}, {"aten.mul", "aten::mul"}, {"aten.sub", "aten::rsub"}, {"aten.eq", "aten::eq"},
-      {"aten.ne", "aten::ne"},   {"aten.lt", "aten::gt"},   {"aten.gt", "aten::lt"},    {"aten.le", "aten::ge"},
-      {"aten.ge", "aten::le"}};
-  const auto* found = std::find_if(std::begin(pairs), std::end(pairs), [&](const auto& p) { return p.first == packet; });
+      {"aten.add", "aten::add"}, {"aten.mul", "aten::mul"}, {"aten.sub", "aten::rsub"},
+      {"aten.eq", "aten::eq"},   {"aten.ne", "aten::ne"},   {"aten.lt", "aten::gt"},
+      {"aten.gt", "aten::lt"},   {"aten.le", "aten::ge"},   {"aten.ge", "aten::le"}};
+  const auto* found =
+      std::find_if(std::begin(pairs), std::end(pairs), [&](const auto& p) { return p.first == packet; });
   return found == std::end(pairs) ? std::string_view() : found->second;
 }
 
@@ -221,10 +222,10 @@ TorchScriptWriter::JitValue* TorchScriptWriter::numberAsTensor(const Argument& n
     JitValue* v = argument(number, c10::TensorType::get());
     if (g_.value(number.valueId()).type.kind != Type::Kind::Float || (!integers && !alike)) return v;
     const DType dtype = alike.value_or(DType::Float32);
-    return call("aten::to",
-                {v, argument(Argument(dtype), c10::IntType::get()), constant(false), constant(false),
-                 constant(c10::IValue())},
-                c10::TensorType::get());
+    return call(
+        "aten::to",
+        {v, argument(Argument(dtype), c10::IntType::get()), constant(false), constant(false), constant(c10::IValue())},
+        c10::TensorType::get());
   }
   // LibTorch's optimiser takes a constant tensor of a truth value for a Scalar: this one is made beside its operand.
   if (const auto* truth = number.as<bool>())

@@ -311,8 +311,8 @@ void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once,
   }
 }
 
-/// The largest number at which a slice, or a minimum or maximum of numbers, may cut a size off that is a symbol; nothing
-/// where there is no such node.
+/// The largest number at which a slice, or a minimum or maximum of numbers, may cut a size off that is a symbol;
+/// nothing where there is no such node.
 std::optional<int64_t> largestCut(const Graph& g, const std::vector<NodeId>& order, const Pass& pass) {
   constexpr int64_t everything = INT32_MAX;
   std::unordered_map<uint32_t, const Type*> typeOf;

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/ir/calls/may_be_none.h"
 #include "core/torch/run/direct_call.h"
 #include "core/torch/run/made_up.h"
 #include "core/torch/run/plan.h"
@@ -646,6 +647,10 @@ Status recordTypes(Graph& graph, const TensorSet& inputs, bool keepSymbols) {
   for (ValueId v : graph.inputs())
     if (const auto at = seen.find(v); at != seen.end())
       at->second = asDeclared(std::move(at->second), graph.value(v).type);
+  for (auto& [id, type] : seen)
+    if (graph.value(id).type.kind == Type::Kind::Optional && type.kind != Type::Kind::Optional &&
+        type.kind != Type::Kind::None && mayBeNone(graph, id))
+      type = Type::optional(std::move(type));
   for (auto& [id, type] : seen)
     // A None where the graph says optional tells less than the graph.
     if (type.kind != Type::Kind::None)
