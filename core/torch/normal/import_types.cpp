@@ -283,20 +283,23 @@ struct Found {
   bool tooSmall;  ///< a convolution or a pool refused what stood for some size
 };
 
+using Numbers = std::map<std::string, int64_t, std::less<>>;  ///< what each symbol is
+
+std::optional<int64_t> sizeAt(const Dim& d, const Numbers& numbers) {
+  if (d.isStatic()) return d.size;
+  const auto e = SizeExpression::parse(d.symbol);
+  return e ? e->evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
+    const auto it = numbers.find(symbol);
+    return it == numbers.end() ? std::nullopt : std::optional(it->second);
+  })
+           : std::nullopt;
+}
+
 /// Numbers that stand for symbols say which expression a size is as long as each of them tells it. The example's own
 /// sizes know better: calls `wrong` for each size that an expression, or a number, gives another value there.
 template <class Wrong>
-void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once,
-                        const std::map<std::string, int64_t, std::less<>>& examples, const Wrong& wrong) {
-  const auto valueOf = [&](const Dim& d) -> std::optional<int64_t> {
-    if (d.isStatic()) return d.size;
-    const auto e = SizeExpression::parse(d.symbol);
-    return e ? e->evaluate([&](std::string_view symbol) -> std::optional<int64_t> {
-      const auto it = examples.find(symbol);
-      return it == examples.end() ? std::nullopt : std::optional(it->second);
-    })
-             : std::nullopt;
-  };
+void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once, const Numbers& examples,
+                        const Wrong& wrong) {
   for (size_t i = 0; i < std::min(types.size(), once.size()); ++i) {
     auto& shape = types[i].tensorInfo.shape;
     const auto& seen = once[i].tensorInfo.shape;
@@ -306,7 +309,7 @@ void compareWithExample(std::vector<Type>& types, const std::vector<Type>& once,
       continue;
     }
     for (size_t d = 0; d < shape->size(); ++d)
-      if (const auto n = valueOf((*shape)[d]); n && (*seen)[d].isStatic() && *n != (*seen)[d].size)
+      if (const auto n = sizeAt((*shape)[d], examples); n && (*seen)[d].isStatic() && *n != (*seen)[d].size)
         wrong(types[i], &(*shape)[d]);
   }
 }
@@ -348,8 +351,8 @@ std::optional<int64_t> largestCut(const Graph& g, const std::vector<NodeId>& ord
 
 /// A size that a slice cuts off at a number is that number, or less where there is less; which of both the numbers that
 /// stand for symbols do not tell where all of them lie on one side. Calls `wrong` for each size that is another one on
-/// the other side. Sizes at which some node refuses its arguments, or a tensor would have another rank, are none that
-/// the model takes.
+/// the other side. Sizes at which some node refuses its arguments, or a tensor would have another rank or less than no
+/// elements, are none that the model takes.
 template <class Wrong>
 void compareBeyondCuts(const Graph& g, const std::vector<NodeId>& order, Found& found, const Wrong& wrong) {
   const std::optional<int64_t> cut = largestCut(g, order, found.pass);
@@ -358,20 +361,18 @@ void compareBeyondCuts(const Graph& g, const std::vector<NodeId>& order, Found& 
   const auto compareAt = [&](const auto& number) {
     const Pass seen = runPass(g, order, found.sizes.at(number), false, Scale::Large);
     if (seen.refused) return false;
-    std::map<std::string, int64_t, std::less<>> numbers;
+    Numbers numbers;
     for (const auto& [symbol, example] : examples) numbers[symbol] = number(symbol);
-    for (const bool isTrial : {true, false}) {
-      bool sameRanks = true;
+    bool takesThem = true;
+    const auto compareAll = [&](const auto& differs) {
       for (size_t n = 0; n < found.pass.types.size(); ++n)
-        compareWithExample(found.pass.types[n], seen.types[n], numbers, [&](Type& t, Dim* d) {
-          sameRanks = sameRanks && d;
-          if (!isTrial && d) wrong(t, d);
-        });
-      if (!sameRanks) return false;
-    }
-    return true;
+        compareWithExample(found.pass.types[n], seen.types[n], numbers, differs);
+    };
+    compareAll([&](Type&, Dim* d) { takesThem = takesThem && d && sizeAt(*d, numbers).value_or(0) >= 0; });
+    if (takesThem) compareAll(wrong);
+    return takesThem;
   };
-  for (const int64_t few : {2, 3, 5, 8, 13}) {
+  for (const int64_t few : {1, 2, 3, 5, 8, 13}) {
     const auto number = [&](const std::string& symbol) { return std::min(few, examples.at(symbol)); };
     if (few > *cut || compareAt(number)) break;
   }

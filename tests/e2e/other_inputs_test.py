@@ -1,0 +1,203 @@
+"""What a written file computes where the inputs that were given show nothing: at other sizes and strides, in later calls, in branches
+that the given inputs do not take.
+
+    other_inputs_test.py BUILD_FOLDER
+"""
+
+import warnings
+from typing import Optional
+
+from support import OPERATORS, SOURCE, TestCase, main
+
+import torch
+from torch import nn
+
+
+class First(nn.Module):
+    """The mean of the first four, or of all where there are fewer."""
+
+    def forward(self, x):
+        y = x[:, :4]
+        return y.exp().sum(1) / y.size(1)
+
+
+class Last(nn.Module):
+    def forward(self, x):
+        y = x[:, -3:]
+        return (y @ y.transpose(1, 2)).softmax(-1).sum(-1) * y.size(1)
+
+
+class Flattened(nn.Module):
+    def forward(self, x):
+        y = x[:, :4]
+        return y.contiguous().view(y.size(0), y.size(1) * y.size(2)).exp() * 2
+
+
+class Truncated(nn.Module):
+    """Cuts off what is longer than the inputs that were given."""
+
+    def forward(self, x):
+        y = x[:, :16]
+        return y.exp().cumsum(1) * y.size(1) + y.mean(1, keepdim=True)
+
+
+class Ends(nn.Module):
+    """Needs two elements at least."""
+
+    def forward(self, x):
+        return torch.cat([x[:, :1], x[:, 1:-1] * 2, x[:, -1:]], 1).exp() + 1
+
+
+class Written(nn.Module):
+    """Which tensor the write reaches depends on how the input lies in memory."""
+
+    def forward(self, x):
+        v = x.contiguous()
+        v[0].add_(1)
+        return v * 2, x * 2
+
+
+class Assigned(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("n", torch.ones(3))
+
+    def forward(self, x):
+        self.n = self.n * 0.5 + x.mean(0)
+        return (x - self.n).exp()
+
+
+class Trained(nn.Module):
+    """In training, its norms keep statistics."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(3, 3), nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(self.linear(x)).relu()
+
+
+class Chosen(nn.Module):
+    def forward(self, x: torch.Tensor, z: torch.Tensor):
+        o: Optional[torch.Tensor] = None
+        if x.size(0) > 1:
+            o = z
+        y = x if o is None else o + 1
+        return y, (z * 2 + 1).exp()
+
+
+class Numbers(nn.Module):
+    """Numbers that are read from tensors decide no dtype, whichever side they stand on."""
+
+    def forward(self, x: torch.Tensor):
+        n, m = float(x.max()), x.max().item()
+        total = x.sum()
+        half = total.half()
+        return total * n, n - total, half + m, 1.5 - total, n > total, total / n, x.long().sum() * n, x.long() + m
+
+
+class Placed(nn.Module):
+    def forward(self, x):
+        total = x.exp().sum()
+        return -0.5 - total, 2.0 / total, total - 0.5
+
+
+class Moved(nn.Module):
+    def forward(self, x):
+        return x.movedim(0, -1) + 1
+
+
+class Widened(nn.Module):
+    """Ends in float64, and rounds to float32 on the way."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(64, 64), nn.LayerNorm(64)
+
+    def forward(self, x):
+        return self.norm(nn.functional.gelu(self.linear(x))).double().cumsum(-1)
+
+
+class OtherInputs(TestCase):
+    def setUp(self):
+        super().setUp()
+        torch.manual_seed(0)
+        torch.ops.load_library(OPERATORS)
+
+    def written(self, model, inputs, command="apply"):
+        """The model of the file, and what graft writes for it."""
+        path, given, out = (self.folder / name for name in ("m.pt", "in.pt", "out.pt"))
+        model.save(str(path))
+        torch.save(list(inputs), given)
+        rules = ["--rules", SOURCE / "resources/rules/generated.py", "--recipe", "Generated"] if command == "apply" else ["--budget", "3"]
+        self.said = self.done(command, path, *rules, "--inputs", given, "-o", out, "--allow-unchanged", "--no-timing").stdout
+        return torch.jit.load(str(path)), torch.jit.load(str(out))
+
+    def agree(self, pair, inputs):
+        expected, got = ([model(*(x.clone() for x in inputs))] for model in pair)
+        torch.testing.assert_close(got, expected)
+
+    def traced(self, model, inputs, *others):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            trace = torch.jit.trace(model.eval(), inputs)
+        pair = self.written(trace, inputs)
+        for other in (inputs, *others):
+            self.agree(pair, other)
+
+    def test_a_slice_that_cuts_sizes_off_gives_less_where_there_is_less(self):
+        for model in (First(), Last(), Flattened()):
+            with self.subTest(type(model).__name__):
+                self.traced(model, (torch.randn(2, 6, 4),), *((torch.randn(b, n, 4),) for b, n in ((1, 2), (3, 3), (2, 4), (2, 9), (1, 1))))
+
+    def test_a_slice_that_cut_nothing_off_cuts_where_there_is_more(self):
+        self.traced(Truncated(), (torch.randn(2, 6, 4),), *((torch.randn(b, n, 4),) for b, n in ((1, 16), (3, 17), (2, 40), (2, 2))))
+
+    def test_slices_that_take_the_ends_off_take_them_off_at_each_size(self):
+        self.traced(Ends(), (torch.randn(2, 6),), *((torch.randn(b, n),) for b, n in ((1, 2), (3, 3), (2, 9))))
+
+    def test_a_write_through_contiguous_reaches_what_it_reaches_in_pytorch(self):
+        pair = self.written(torch.jit.script(Written()), (torch.zeros(2, 3),))
+        for x in (torch.zeros(2, 3), torch.zeros(3, 2).t()):
+            results = [model(x.clone(memory_format=torch.preserve_format)) for model in pair]
+            torch.testing.assert_close(results[1], results[0])
+
+    def test_a_buffer_that_is_assigned_goes_on_from_call_to_call(self):
+        for command in ("apply", "optimize"):
+            original, fast = self.written(torch.jit.script(Assigned()), (torch.zeros(2, 3),), command)
+            for _ in range(3):
+                self.agree((original, fast), (torch.randn(2, 3),))
+            torch.testing.assert_close(fast.n, original.n)
+
+    def test_statistics_of_a_model_in_training_are_those_of_the_file(self):
+        for model in (torch.jit.script(Trained().train()), torch.jit.trace(Trained().train(), torch.randn(8, 3), check_trace=False)):
+            original, fast = self.written(model, (torch.randn(8, 3),))
+            torch.testing.assert_close(fast.norm.running_mean, original.norm.running_mean)
+            torch.testing.assert_close(fast.norm.running_var, original.norm.running_var)
+            for _ in range(3):
+                self.agree((original, fast), (torch.randn(8, 3),))
+            torch.testing.assert_close(fast.norm.running_var, original.norm.running_var)
+
+    def test_a_branch_that_leaves_none_is_taken(self):
+        pair = self.written(torch.jit.script(Chosen()), (torch.randn(2, 5), torch.randn(5)))
+        for rows in (2, 1, 3):
+            self.agree(pair, (torch.randn(rows, 5), torch.randn(5)))
+
+    def test_numbers_beside_tensors_without_dimensions_keep_their_dtype(self):
+        self.agree(self.written(torch.jit.script(Numbers()), (torch.rand(4),)), (torch.rand(5),))
+        self.traced(Placed(), (torch.rand(4),), (torch.rand(6),))
+
+    def test_a_tensor_without_dimensions_has_none_to_move(self):
+        self.traced(Moved(), (torch.tensor(2.0),))
+
+    def test_float64_is_judged_by_what_it_was_computed_from(self):
+        x = torch.randn(4, 64)
+        original, fast = self.written(torch.jit.trace(Widened().eval(), x), (x,))
+        self.assertEqual(fast(x).dtype, torch.float64)
+        torch.testing.assert_close(fast(x), original(x), rtol=1e-4, atol=1e-4)
+        self.assertNotIn("taken back", self.said)
+
+
+if __name__ == "__main__":
+    main()
