@@ -369,6 +369,10 @@ class Reader {
       f.why = "on a CPU, ATen's kernel writes each gradient to its place, and looks for none";
       return;
     }
+    if (options_.hasProducts && scansLongRows(n, traits)) {
+      f.why = "few long rows are scanned by one thread each here, and by many in ATen's kernel";
+      return;
+    }
     f.isWindow = traits.kind == lower::Kind::Window && !isConvolution(n.op->name);
     kind_ = traits.kind;
     multiplied_ = traits.multiplied;
@@ -406,6 +410,22 @@ class Reader {
       f.picks = elementsOf(g_.value(n.args.at(1).valueId()).type);
     }
     f.mayBeAlone = f.mayBeAlone || (traits.takesRowsApart && results == f.elements);
+  }
+
+  /// Whether a GPU's threads, of which each goes over a row, would be few and wait long.
+  bool scansLongRows(const Node& n, const lower::Traits& traits) const {
+    constexpr double kLongRow = 256, kManyRows = 4096;
+    const bool scansAll = n.op->name == "aten.masked_scatter.default";
+    if (traits.kind != lower::Kind::Scan && !scansAll) return false;
+    const Type& type = g_.value(n.args.front().valueId()).type;
+    double length = elementsOf(type), rows = 1;
+    if (!scansAll && type.tensorInfo.shape && !traits.reducedDims.empty()) {
+      const Dim& d = (*type.tensorInfo.shape)[static_cast<size_t>(traits.reducedDims.front())];
+      const double along = d.isStatic() ? static_cast<double>(std::max<int64_t>(d.size, 1)) : unknownSize;
+      rows = length / along;
+      length = along;
+    }
+    return length > kLongRow && rows < kManyRows;
   }
 
   std::string productObstacle(const Node& n) const {

@@ -351,8 +351,8 @@ std::optional<int64_t> largestCut(const Graph& g, const std::vector<NodeId>& ord
 
 /// A size that a slice cuts off at a number is that number, or less where there is less; which of both the numbers that
 /// stand for symbols do not tell where all of them lie on one side. Calls `wrong` for each size that is another one on
-/// the other side. Sizes at which some node refuses its arguments, or a tensor would have another rank or less than no
-/// elements, are none that the model takes.
+/// the other side. Sizes at which some node refuses its arguments, or a tensor would have another rank or no elements,
+/// are none that the model takes: a convolution of the meta device does not refuse an image smaller than its window.
 template <class Wrong>
 void compareBeyondCuts(const Graph& g, const std::vector<NodeId>& order, Found& found, const Wrong& wrong) {
   const std::optional<int64_t> cut = largestCut(g, order, found.pass);
@@ -368,7 +368,7 @@ void compareBeyondCuts(const Graph& g, const std::vector<NodeId>& order, Found& 
       for (size_t n = 0; n < found.pass.types.size(); ++n)
         compareWithExample(found.pass.types[n], seen.types[n], numbers, differs);
     };
-    compareAll([&](Type&, Dim* d) { takesThem = takesThem && d && sizeAt(*d, numbers).value_or(0) >= 0; });
+    compareAll([&](Type&, Dim* d) { takesThem = takesThem && d && sizeAt(*d, numbers).value_or(0) > 0; });
     if (takesThem) compareAll(wrong);
     return takesThem;
   };

@@ -228,15 +228,25 @@ void CudaPrinter::scanStore(const Store& s) {
   std::vector<RangeId> order = s.ranges;
   std::stable_partition(order.begin(), order.end(), [&](RangeId r) { return r != s.scan; });
   const DType wide = s.scan ? scanType(b.dtype, s.scanKind) : b.dtype;
+  // From the innermost loop on, as far as that is not much code. An array of a thread's own lies in registers where all
+  // of its places are known.
+  constexpr int64_t kMostStores = 64;
+  std::unordered_set<RangeId> unrolled;
+  const auto extentOf = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
+  int64_t stores = 1;
+  for (auto r = order.rbegin(); r != order.rend() && *r != s.scan; ++r) {
+    stores *= extentOf(*r);
+    if (extentOf(*r) <= kUnrolled && (b.role == Role::Local || stores <= kMostStores)) unrolled.insert(*r);
+  }
   std::string sofar;
   for (const RangeId r : order) {
-    const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
+    const int64_t extent = extentOf(r);
     if (r == s.scan) {
       sofar = newName("sofar");
       line(fmt::format("{} {} = {};", cudaType(wide), sofar, cudaIdentity(s.scanKind, wide)));
     }
     const std::string name = newName("r");
-    open({extent <= kUnrolled && r != s.scan ? "#pragma unroll" : "#pragma unroll 1",
+    open({unrolled.contains(r) ? "#pragma unroll" : "#pragma unroll 1",
           fmt::format("for (i32 {0} = 0; {0} < {1}; ++{0}) {{", name, extent)});
     ranges_[r] = {scopes_.size() - 1, name};
   }
@@ -304,6 +314,15 @@ void CudaPrinter::loadAll() {
   for (const Store& s : plan_->nest.stores) walk(walk, s.value);
 }
 
+/// Whether each thread goes over a row of its own, which is long, and there are few: ATen's scan shares rows.
+bool CudaPrinter::scansLongRows(const Store& s) const {
+  constexpr int64_t kLongRow = 256, kManyRows = 4096;
+  const auto extentOf = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
+  int64_t rows = 1;
+  for (const RangeId r : plan_->nest.outer) rows *= extentOf(r);
+  return extentOf(*s.scan) > kLongRow && rows < kManyRows;
+}
+
 Status CudaPrinter::printThreads() {
   Pass p;
   p.name = "i";
@@ -316,6 +335,7 @@ Status CudaPrinter::printThreads() {
   if (isInParts()) loadAll();
   std::vector<std::string> after;
   for (const Store& s : plan_->nest.stores) {
+    if (s.scan && scansLongRows(s)) return badInput("few long rows would be scanned by one thread each");
     if (s.ranges.empty())
       store(s, after);
     else if (!std::any_of(s.ranges.begin(), s.ranges.end(),

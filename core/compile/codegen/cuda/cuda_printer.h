@@ -125,6 +125,7 @@ class CudaPrinter {
   void keepLoads(const std::vector<std::vector<ExprId>>& passes);
   void store(const loops::Store&, std::vector<std::string>& after);
   void scanStore(const loops::Store&);
+  bool scansLongRows(const loops::Store&) const;
   void written(BufferId);
   int64_t sharedSlot(int64_t bytes);
 

@@ -367,6 +367,38 @@ TEST_CASE("on a GPU, an operator alone that repeats an operand is a kernel") {
   CHECK(groupsOf(g).empty());
 }
 
+TEST_CASE("on a GPU, few long rows are left to the scan of ATen's that shares them among threads") {
+  const auto groups = [](const std::string& size, int dim, bool isGpu) {
+    const Graph g = graphOf("graph g {\n  input %x : f32" + size + "\n  %e = aten.exp.default(%x) : f32" + size +
+                            "\n  %s = aten.cumsum.default(%e, " + std::to_string(dim) + ", dtype=None) : f32" + size +
+                            "\n  return %s\n}");
+    FusionOptions options;
+    if (isGpu) planForGpu(options);
+    return groupsOf(g, planFusion(g, options));
+  };
+  const std::vector<Names> together{{"e", "s"}};
+  CHECK(groups("[2,4096]", 1, true) != together);
+  CHECK(groups("[2,4096]", 1, false) == together);
+  CHECK(groups("[8192,512]", 1, true) == together);
+  CHECK(groups("[512,8192]", 0, true) == together);
+  CHECK(groups("[2,128]", 1, true) == together);
+}
+
+TEST_CASE("a write through what may be a view or a copy keeps both out of groups") {
+  const auto groups = [](const std::string& view) {
+    const Graph g = graphOf(
+        "graph g {\n  input %x : f32[64,128]\n  %v = " + view +
+        " : f32[64,128]\n  %r = aten.select.int(%v, 0, 0) : f32[128]\n"
+        "  %w = aten.add_.Tensor(%r, 1) : f32[128]\n  %a = aten.mul.Tensor(%v, 2) : f32[64,128]\n"
+        "  %b = aten.mul.Tensor(%x, 2) : f32[64,128]\n  %c = aten.add.Tensor(%a, %b) : f32[64,128]\n  return %c\n}");
+    std::vector<Names> out = groupsOf(g, planFusion(g));
+    for (const Names& names : out) CHECK(std::find(names.begin(), names.end(), "v") == names.end());
+    return out;
+  };
+  CHECK(groups("aten.contiguous.default(%x)").size() == 1);
+  CHECK(groups("aten.reshape.default(%x, [64, 128])").size() == 1);
+}
+
 TEST_CASE("a few elements behind each row are stored by the kernel that makes the row") {
   const auto isOneKernel = [](const std::string& pads, const std::string& padded) {
     const Graph g = graphOf(
