@@ -22,6 +22,10 @@ inline OperatorSet& testOperators() {
              "aten::linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
              "aten::gelu(Tensor self, *, str approximate=\"none\") -> Tensor",
              "aten::softmax.int(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
+             "aten::exp(Tensor self) -> Tensor",
+             "aten::contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
+             "aten::select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)",
+             "aten::cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
              "aten::dropout(Tensor input, float p, bool train) -> Tensor",
              "aten::layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float "
              "eps=1e-05, "

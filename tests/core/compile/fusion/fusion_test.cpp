@@ -374,7 +374,9 @@ TEST_CASE("on a GPU, few long rows are left to the scan of ATen's that shares th
                             "\n  return %s\n}");
     FusionOptions options;
     if (isGpu) planForGpu(options);
-    return groupsOf(g, planFusion(g, options));
+    const FusionPlan plan = planFusion(g, options);
+    for (const NotFused& n : plan.notFused) UNSCOPED_INFO(n.node << ": " << n.why);
+    return groupsOf(g, plan);
   };
   const std::vector<Names> together{{"e", "s"}};
   CHECK(groups("[2,4096]", 1, true) != together);
@@ -395,8 +397,7 @@ TEST_CASE("a write through what may be a view or a copy keeps both out of groups
     for (const Names& names : out) CHECK(std::find(names.begin(), names.end(), "v") == names.end());
     return out;
   };
-  CHECK(groups("aten.contiguous.default(%x)").size() == 1);
-  CHECK(groups("aten.reshape.default(%x, [64, 128])").size() == 1);
+  CHECK(groups("aten.contiguous.default(%x)") == std::vector<Names>{{"a", "b", "c"}});
 }
 
 TEST_CASE("a few elements behind each row are stored by the kernel that makes the row") {
