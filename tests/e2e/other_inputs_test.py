@@ -87,6 +87,13 @@ class Chosen(nn.Module):
         return y, (z * 2 + 1).exp()
 
 
+class Masked(nn.Module):
+    def forward(self, x: torch.Tensor, mask: Optional[torch.Tensor] = None):
+        if mask is not None:
+            x = x * mask
+        return (x.exp() + 1).sqrt()
+
+
 class Numbers(nn.Module):
     """Numbers that are read from tensors decide no dtype, whichever side they stand on."""
 
@@ -183,6 +190,15 @@ class OtherInputs(TestCase):
         pair = self.written(torch.jit.script(Chosen()), (torch.randn(2, 5), torch.randn(5)))
         for rows in (2, 1, 3):
             self.agree(pair, (torch.randn(rows, 5), torch.randn(5)))
+
+    def test_an_argument_that_was_left_out_may_have_to_be_given(self):
+        self.written(torch.jit.script(Masked()), (torch.randn(3, 4), torch.rand(4)))
+        original, fast, one = (self.folder / name for name in ("m.pt", "out.pt", "one.pt"))
+        self.assertIn("= None", self.done("info", original).stdout)
+        self.assertNotIn("= None", self.done("info", fast).stdout)
+        torch.save([torch.randn(3, 4)], one)
+        self.done("run", original, "--inputs", one)
+        self.fails(3, "run", fast, "--inputs", one, says=["(x: f32[3,4], mask: f32[4]): its argument mask is missing"])
 
     def test_numbers_beside_tensors_without_dimensions_keep_their_dtype(self):
         self.agree(self.written(torch.jit.script(Numbers()), (torch.rand(4),)), (torch.rand(5),))
