@@ -80,6 +80,11 @@ Result<Model> TorchScriptFormat::read(const Source& source, const Semantics& sem
     const Type declared = m.graph.value(m.graph.inputs()[i]).type;
     if (declared.kind != examples[i].kind) examples[i] = declared;
     if (!examples[i].isTensor()) continue;
+    // The file holds the input as tracing left it.
+    const std::vector<NodeId>& users = m.graph.value(m.graph.inputs()[i]).users;
+    if (std::any_of(users.begin(), users.end(),
+                    [&](NodeId n) { return m.graph.node(n).op->is(OperatorFact::ReshapesInPlace); }))
+      examples[i].tensorInfo.shape.reset();
     Type known = examples[i];  // without sizes, which are only examples: inferFromExamples gets them
     if (known.tensorInfo.shape) known.tensorInfo.shape->assign(known.tensorInfo.shape->size(), Dim());
     m.graph.setType(m.graph.inputs()[i], std::move(known));

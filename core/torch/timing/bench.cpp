@@ -64,24 +64,34 @@ Result<double> timeOnce(const Runnable& run) {
   return milliseconds;
 }
 
-/// Tensors that runs may write, with the numbers that they had.
+/// Tensors that runs may write or reshape in place, with the numbers and the shapes that they had.
 class Before {
  public:
   explicit Before(const std::vector<at::Tensor>& tensors) {
     for (const at::Tensor& t : tensors)
-      if (t.layout() == at::kStrided) pairs_.emplace_back(t, t.clone());
+      if (t.layout() == at::kStrided)
+        saved_.push_back({t, t.clone(), t.sizes().vec(), t.strides().vec(), t.storage_offset()});
   }
-  bool isEmpty() const { return pairs_.empty(); }
+  bool isEmpty() const { return saved_.empty(); }
   /// The first call finds out which of them a run writes at all.
   void putBack() {
     const c10::InferenceMode inference;
-    if (!areWrittenOnly_) std::erase_if(pairs_, [](const auto& p) { return p.first.equal(p.second); });
+    if (!areWrittenOnly_) std::erase_if(saved_, [](const Saved& s) { return s.tensor.equal(s.numbers); });
     areWrittenOnly_ = true;
-    for (const auto& [tensor, before] : pairs_) tensor.copy_(before);
+    for (const Saved& s : saved_) {
+      if (s.tensor.sizes() != s.sizes || s.tensor.strides() != s.strides)
+        s.tensor.as_strided_(s.sizes, s.strides, s.offset);
+      s.tensor.copy_(s.numbers);
+    }
   }
 
  private:
-  std::vector<std::pair<at::Tensor, at::Tensor>> pairs_;
+  struct Saved {
+    at::Tensor tensor, numbers;
+    std::vector<int64_t> sizes, strides;
+    int64_t offset;
+  };
+  std::vector<Saved> saved_;
   bool areWrittenOnly_ = false;
 };
 
