@@ -118,9 +118,10 @@ class Speller {
     const Node& n = g_.node(id);
     if (!n.args[0].isValue()) return;
     const Argument x = n.args[0];
-    if (n.op->name == "aten.mT.default")
+    const auto rank = g_.value(x.valueId()).type.tensorInfo.rank();
+    if (n.op->name == "aten.mT.default" && (!rank || *rank >= 2))
       become(id, "aten.transpose.int", {x, Argument(int64_t{-2}), Argument(int64_t{-1})});
-    else if (g_.value(x.valueId()).type.tensorInfo.rank() == 2)
+    else if (n.op->name != "aten.mT.default" && rank == 2)
       become(id, "aten.transpose.int", {x, Argument(int64_t{0}), Argument(int64_t{1})});
   }
 

@@ -218,6 +218,7 @@ Result<CudaLoops> CudaLoops::make(const Graph& graph, at::TensorList inputs, at:
   options.limits.capability = state->gpu.capability;
   if (!isClustered) options.limits.cluster = 1;
   options.isOverlapped = overlaps(state->gpu.capability);
+  options.refusesSlowScans = true;
   options.hasNames = false;
   options.name = kernelName(graph.name);
   for (const at::Tensor& t : inputs) {

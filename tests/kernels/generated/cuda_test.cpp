@@ -330,6 +330,8 @@ TEST_CASE("random groups compute on a GPU what LibTorch computes there") {
     if (wrong.starts_with("LibTorch refuses it")) continue;
     // What may draw random numbers is in no group that fusion makes.
     if (wrong.find("a generated group may not call") != std::string::npos) continue;
+    // Left to ATen, whose scan shares a row among threads.
+    if (wrong.find("few long rows would be scanned") != std::string::npos) continue;
     INFO("GRAFT_RANDOM_SEED=" << seed << " GRAFT_RANDOM_GRAPHS=1\n" << toText(group.graph) << wrong);
     CHECK(wrong.empty());
   }

@@ -45,6 +45,8 @@ struct CudaOptions {
   /// Above 0: code for a table of at most so many parts (cuda_parts.h). The program's size says how it is planned, not
   /// how long a part is.
   int64_t parts = 0;
+  /// Refuses what a library does many times as fast: scans of few long rows, each of which one thread goes over.
+  bool refusesSlowScans = false;
 };
 
 struct CudaKernel {

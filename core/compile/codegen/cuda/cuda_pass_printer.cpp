@@ -335,7 +335,8 @@ Status CudaPrinter::printThreads() {
   if (isInParts()) loadAll();
   std::vector<std::string> after;
   for (const Store& s : plan_->nest.stores) {
-    if (s.scan && scansLongRows(s)) return badInput("few long rows would be scanned by one thread each");
+    if (options_.refusesSlowScans && s.scan && scansLongRows(s))
+      return badInput("few long rows would be scanned by one thread each");
     if (s.ranges.empty())
       store(s, after);
     else if (!std::any_of(s.ranges.begin(), s.ranges.end(),
