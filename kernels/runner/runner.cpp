@@ -13,7 +13,7 @@
 // A model that waits for the GPU, where it reads a number or finds out a size, cannot be one graph. It runs as several,
 // with single operators between them. Each is a method, a piece, of the model or of one of its modules:
 //
-//     if (self.graft_runner).captures_piece((x, n), ):
+//     if (self.graft_runner).captures_piece(self, "forward_piece2", (x, n), ):
 //       y = unchecked_cast(Tensor, (self.graft_runner).run_piece(self, 2, "forward_piece2", (x, n), ))
 //     else:
 //       y = (self).forward_piece2(x, n, )
@@ -72,6 +72,22 @@ class InsideScope {
   const Inside outer_;
 };
 
+/// Whether the pieces of the model that is running may tune algorithms: what was so before it ran.
+thread_local bool tunesPieces = true;
+
+/// Whether algorithms may be tuned, while it lives.
+class TuningScope {
+ public:
+  explicit TuningScope(bool on) : before_(graft_ops_cuda_graphs()->setAutotune(on)) {}
+  ~TuningScope() { graft_ops_cuda_graphs()->setAutotune(before_); }
+  TuningScope(const TuningScope&) = delete;
+  TuningScope& operator=(const TuningScope&) = delete;
+  bool before() const { return before_; }
+
+ private:
+  const bool before_;
+};
+
 /// A method that runs as CUDA graphs.
 struct Captured {
   c10::intrusive_ptr<c10::ivalue::Object> module;
@@ -125,9 +141,11 @@ class Runner : public torch::CustomClassHolder {
     }
     return isFree();
   }
-  /// Whether to call run_piece(): only while the model runs in pieces.
-  static bool capturesPiece(const c10::IValue& inputs) {
-    return inside == Inside::kPieces && arePlain(inputs) && isFree();
+  /// Whether to call run_piece(): only while the model runs in pieces, and where the module has the method. A module
+  /// that torch.jit.freeze has made has none but forward.
+  static bool capturesPiece(const c10::IValue& self, const std::string& method, const c10::IValue& inputs) {
+    return inside == Inside::kPieces && self.isObject() && self.toObjectRef().type()->findMethod(method) &&
+           arePlain(inputs) && isFree();
   }
 
   c10::IValue run(const c10::IValue& self, const c10::IValue& inputs) { return runWriting(self, inputs, {}); }
@@ -178,8 +196,9 @@ class Runner : public torch::CustomClassHolder {
       out += std::to_string(cuda->guessedProblems()) +
              " products run with guessed algorithms: the time for tuning is over (GRAFT_TUNING_SECONDS); the next "
              "process goes on\n";
+    if (!whyInPieces_.empty()) out += "not captured as a whole: " + whyInPieces_ + "\n";
     if (!whyNotCaptured_.empty())
-      out += (inPieces_ ? "not captured as a whole: " : "not captured: ") + whyNotCaptured_ + "\n";
+      out += (inPieces_ ? "a piece is not captured: " : "not captured: ") + whyNotCaptured_ + "\n";
     if (outOfMemory_ > 0)
       out += "captures freed or not made for lack of memory: " + std::to_string(outOfMemory_) + "\n";
     return out;
@@ -221,8 +240,9 @@ class Runner : public torch::CustomClassHolder {
   size_t mostCaptures() const { return limit_ * (inPieces_ ? pieces_ : 1); }
 
   c10::IValue runCaptured(const Captured& what, const c10::ivalue::Tuple& inputs) {
+    const bool asPieces = inPieces_ && what.piece == 0;  // for this call, whatever other threads find out meanwhile
     const auto method = [&](const std::vector<c10::IValue>& in) {
-      const InsideScope scope(inPieces_ && what.piece == 0 ? Inside::kPieces : Inside::kWhole);
+      const InsideScope scope(asPieces ? Inside::kPieces : Inside::kWhole);
       // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
       // the module: those are not needed here, and for a long chain of concatenations that takes hours.
       const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
@@ -231,13 +251,15 @@ class Runner : public torch::CustomClassHolder {
     const std::vector<c10::IValue> given(inputs.elements().begin(), inputs.elements().end());
     if (!isEnabled() || !graft_ops_cuda_graphs()) return method(given);
     const int device = deviceOf(given);
-    if (inPieces_ && what.piece == 0) return runInPieces(method, given, device);
+    if (asPieces) return runWithoutTuning(method, given, device);
     const std::optional<CaptureKey> key = keyOf(given, device, what);
     const std::shared_ptr<Captures> captures = key ? capturesFor(what, device, *key) : nullptr;
     if (!captures) return runWithoutTuning(method, given, device);
     std::string error;
     try {
       const auto body = [&](const std::vector<c10::IValue>& in) { return std::vector<c10::IValue>{method(in)}; };
+      std::optional<TuningScope> tuning;
+      if (what.piece > 0) tuning.emplace(tunesPieces);
       return captures->run(given, *key, body)[0];
     } catch (const std::exception& e) {
       if (isOutOfMemory(e))
@@ -264,21 +286,16 @@ class Runner : public torch::CustomClassHolder {
     return true;
   }
 
-  /// Runs operator by operator. A shape that was used once may never be used again, so no algorithms are tuned for it.
-  /// Where captures of other shapes hold the memory that it needs, they are freed.
+  /// Runs operator by operator, but for pieces that are captured. A shape that was used once may never be used again,
+  /// so no algorithms are tuned for it. Where captures of other shapes hold the memory that it needs, they are freed.
   template <class Run>
   c10::IValue runWithoutTuning(const Run& run, const std::vector<c10::IValue>& inputs, int device) {
-    struct NoTuning {
-      const GraftCudaGraphs& cuda = *graft_ops_cuda_graphs();
-      const bool before = cuda.setAutotune(false);
-      ~NoTuning() { cuda.setAutotune(before); }
-    } noTuning;
-    return runInPieces(run, inputs, device);
-  }
-
-  /// Runs operator by operator where no piece has a capture.
-  template <class Run>
-  c10::IValue runInPieces(const Run& run, const std::vector<c10::IValue>& inputs, int device) {
+    const TuningScope noTuning(false);
+    const bool outer = std::exchange(tunesPieces, noTuning.before());
+    struct Restore {
+      bool to;
+      ~Restore() { tunesPieces = to; }
+    } restore{outer};
     try {
       return run(inputs);
     } catch (const std::exception& e) {
@@ -388,7 +405,7 @@ class Runner : public torch::CustomClassHolder {
         TORCH_WARN("graft: this model runs as up to ", pieces_,
                    " CUDA graphs, with single operators between them: ", why,
                    ". One graph can hold nothing that waits for the GPU: .item(), .cpu(), sizes that depend on data");
-      whyNotCaptured_ = why;
+      whyInPieces_ = why;
       devices_.clear();
       inPieces_ = true;
       return;
@@ -410,8 +427,9 @@ class Runner : public torch::CustomClassHolder {
   size_t limit_;
   std::map<int, Device> devices_;
   WarmUpCounter warmUp_;
-  std::string whyNotCaptured_;
-  size_t outOfMemory_ = 0;  ///< captures that memory did not suffice for
+  std::string whyInPieces_;     ///< why the model was not captured as a whole
+  std::string whyNotCaptured_;  ///< of it, or of one of its pieces
+  size_t outOfMemory_ = 0;      ///< captures that memory did not suffice for
   std::atomic<bool> hasCaptures_{false};
 };
 
@@ -430,8 +448,8 @@ TORCH_LIBRARY_FRAGMENT(graft, m) {
               std::vector<at::Tensor> buffers, const std::vector<int64_t>& written) {
              return self->runWriting(module, inputs, {std::move(buffers), {written.begin(), written.end()}});
            })
-      .def("captures_piece",
-           [](const c10::intrusive_ptr<Runner>&, const c10::IValue& inputs) { return Runner::capturesPiece(inputs); })
+      .def("captures_piece", [](const c10::intrusive_ptr<Runner>&, c10::IValue module, const std::string& method,
+                                c10::IValue inputs) { return Runner::capturesPiece(module, method, inputs); })
       .def("run_piece",
            [](const c10::intrusive_ptr<Runner>& self, c10::IValue module, int64_t number, std::string method,
               c10::IValue inputs) { return self->runPiece(module, number, std::move(method), inputs); })

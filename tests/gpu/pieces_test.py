@@ -13,7 +13,7 @@ import sys
 import tempfile
 import unittest
 import warnings
-from typing import List
+from typing import Dict, List
 
 import torch
 
@@ -91,6 +91,47 @@ class Stacks(torch.nn.Module):
         return torch.stack(out), self.last(self.last(x))
 
 
+class Sorts(torch.nn.Module):
+    """Results are put into a dictionary, which the pieces share."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = Block(), Block()
+
+    def forward(self, x):
+        found: Dict[str, torch.Tensor] = {"a": x, "b": x}
+        x = self.last(self.first(x))
+        for _ in range(int((x > 0).sum()) % 3):
+            found["a"] = self.first(found["a"]) + x
+            found["b"] = self.last(found["a"]) * 2
+        return self.last(self.first(found["b"])) + found["a"], x
+
+
+class Named(torch.nn.Module):
+    """Has a module of the name that a piece would get."""
+
+    def __init__(self):
+        super().__init__()
+        self.forward_piece1, self.other = Block(), Block()
+
+    def forward(self, x):
+        x = self.other(self.forward_piece1(x))
+        return self.forward_piece1(self.other(x)) if bool(x.sum() > 0) else x
+
+
+class Statistics(torch.nn.Module):
+    """Its norm writes statistics that the model has computed, and returns."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = Layer(), Layer()
+
+    def forward(self, x):
+        mean, variance = x.mean((0, 1)) * 0.5, x.var((0, 1))
+        x = self.last(self.first(x)).transpose(1, 2)
+        return torch.nn.functional.batch_norm(x, mean, variance, training=True), mean
+
+
 class Writes(torch.nn.Module):
     """Writes to a buffer, which a piece would do to a copy."""
 
@@ -134,6 +175,8 @@ def setUpModule():
 class Pieces(unittest.TestCase):
     MODELS = {"chooses": (Chooses, lambda n: (torch.randn(3, n, 32),)),
               "keeps": (Keeps, lambda n: (torch.randn(3, n, 32),)),
+              "sorts": (Sorts, lambda n: (torch.randn(3, n, 32),)),
+              "named": (Named, lambda n: (torch.randn(3, n, 32),)),
               "stacks": (Stacks, lambda n: (torch.randn(3, n, 32), torch.tensor([1, n % 3])))}
 
     def each(self, *options):
@@ -169,6 +212,31 @@ class Pieces(unittest.TestCase):
         for _ in range(4):
             self.same(plain, fast, (torch.randn(2, 4, 32, device=DEVICE),))
         torch.testing.assert_close(fast.total, plain.total, rtol=1e-4, atol=1e-4)
+
+    def test_statistics_that_it_computes_are_written_once(self):
+        plain, fast = written(Statistics(), (torch.randn(2, 4, 32),), "statistics")
+        self.assertEqual(fast.graft_runner.__getstate__()[0][3], 0)
+        for _ in range(4):
+            self.same(plain, fast, (torch.randn(2, 4, 32, device=DEVICE),))
+
+    def test_frozen_it_runs_without_pieces(self):
+        for name, plain, fast, make in self.each():
+            frozen = torch.jit.freeze(fast.eval())
+            for _ in range(4):
+                self.same(plain, frozen, make(6))
+
+    def test_a_module_of_the_runners_name_leaves_no_room_for_one(self):
+        class Taken(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.graft_runner = Layer()
+
+            def forward(self, x):
+                return self.graft_runner(x)
+
+        plain, fast = written(Taken(), (torch.randn(2, 4, 32),), "taken")
+        for _ in range(4):
+            self.same(plain, fast, (torch.randn(2, 4, 32, device=DEVICE),))
 
     def test_saved_again_and_copied(self):
         for name, plain, fast, make in self.each():

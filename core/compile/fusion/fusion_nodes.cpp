@@ -7,6 +7,7 @@
 #include "core/compile/fusion/group_text.h"
 #include "core/compile/fusion/loop_conditions.h"
 #include "core/compile/fusion/product_split.h"
+#include "core/compile/loops/slow_scan.h"
 #include "core/compile/lower/lower.h"
 #include "core/ir/calls/memory_format.h"
 #include "core/ir/calls/written_arguments.h"
@@ -414,7 +415,6 @@ class Reader {
 
   /// Whether a GPU's threads, of which each goes over a row, would be few and wait long.
   bool scansLongRows(const Node& n, const lower::Traits& traits) const {
-    constexpr double kLongRow = 256, kManyRows = 4096;
     const bool scansAll = n.op->name == "aten.masked_scatter.default";
     if (traits.kind != lower::Kind::Scan && !scansAll) return false;
     const Type& type = g_.value(n.args.front().valueId()).type;
@@ -425,7 +425,7 @@ class Reader {
       rows = length / along;
       length = along;
     }
-    return length > kLongRow && rows < kManyRows;
+    return loops::isSlowScan(length, rows);
   }
 
   std::string productObstacle(const Node& n) const {

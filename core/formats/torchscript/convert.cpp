@@ -232,9 +232,8 @@ void TorchScriptConverter::callMethod(const jit::Node* n, Env& env) {
   }
   // The model asks whether a CUDA graph stands in for it, or for a piece of it (kernels/runner/runner.cpp). "No" leads
   // to the branch that computes.
-  if (const auto& of = self.object->type()->name(); of &&
-                                                    of->qualifiedName() == "__torch__.torch.classes.graft.Runner" &&
-                                                    (name == "captures" || name == "captures_piece")) {
+  if (const auto& of = self.object->type()->name();
+      of && of->qualifiedName() == runnerClass && (name == "captures" || name == "captures_piece")) {
     env[n->output()] = Bound::of(Argument(false));
     return;
   }

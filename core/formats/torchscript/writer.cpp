@@ -211,6 +211,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     for (const auto& [path, names] : children_) taken_.insert(names.begin(), names.end());
     for (const auto& [path, entries] : attributes_)
       for (const auto& [name, id] : entries) taken_.insert(name);
+    capture_ = capture_ && hasRoomForRunner();
     const auto pieces = capture_ ? capturePieces(g_) : std::nullopt;
     const CallSegments cut(
         g_, [this](ValueId w, const std::string& path) { return holds(w, path); }, pieces ? &*pieces : nullptr);

@@ -32,6 +32,8 @@ namespace graft {
 
 /// The attribute that holds the model's graft.Runner.
 constexpr const char* runnerAttribute = "graft_runner";
+/// Its class, as TorchScript names it.
+constexpr const char* runnerClass = "__torch__.torch.classes.graft.Runner";
 
 /// The name of the method for one part of the module's call of that number; both count from 0.
 std::string methodName(size_t call, size_t part);
@@ -101,6 +103,8 @@ class TorchScriptWriter {
   std::string identifierOf(const std::string& name);
 
   // writer_runner.cpp: the question whether a CUDA graph stands in for forward, or for a piece of it
+  bool hasRoomForRunner() const;
+  std::string pieceName(size_t number) const;
   void makeRunner(size_t pieces);
   JitValue* readRunner();
   torch::jit::Node* beginCapture();

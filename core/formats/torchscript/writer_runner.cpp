@@ -4,6 +4,7 @@
 #include <torch/csrc/jit/api/module.h>
 #include <torch/custom_class.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/formats/torchscript/writer.h"
@@ -12,7 +13,26 @@ namespace graft {
 
 namespace jit = torch::jit;
 
-constexpr const char* runnerClass = "__torch__.torch.classes.graft.Runner";
+/// Whether no module of the model has the runner's name. Weights of that name get another one.
+bool TorchScriptWriter::hasRoomForRunner() const {
+  return std::none_of(children_.begin(), children_.end(), [](const auto& entry) {
+    return std::find(entry.second.begin(), entry.second.end(), runnerAttribute) != entry.second.end();
+  });
+}
+
+/// A method's name that the module at hand has for nothing else.
+std::string TorchScriptWriter::pieceName(size_t number) const {
+  std::string name = fmt::format("forward_piece{}", number);
+  const auto isTaken = [&] {
+    const auto modules = children_.find(at_.path);
+    const auto weights = attributes_.find(at_.path);
+    return (modules != children_.end() && std::ranges::find(modules->second, name) != modules->second.end()) ||
+           (weights != attributes_.end() &&
+            std::ranges::any_of(weights->second, [&](const auto& entry) { return entry.first == name; }));
+  };
+  while (isTaken()) name += '_';
+  return name;
+}
 
 /// `pieces`: how many methods it may run as CUDA graphs of their own.
 void TorchScriptWriter::makeRunner(size_t pieces) {
@@ -41,16 +61,17 @@ TorchScriptWriter::JitValue* TorchScriptWriter::callRunner(const char* method, s
 /// A piece of a model that waits for the GPU: a method, and the question whether a CUDA graph stands in for it.
 void TorchScriptWriter::writePiece(const CallSegments::Segment& s, const CallSegments& cut) {
   range_.reset();
-  const std::string path = at_.path, name = fmt::format("forward_piece{}", s.piece);
+  const std::string path = at_.path, name = pieceName(s.piece);
   std::vector<JitValue*> inputs = inputsOf(s);
   const c10::TypePtr type = writeMethod(path, name, inputs, s, cut);
   JitValue* self = at_.graph->inputs()[0];
   JitValue* arguments = append(at_.graph->createTuple(inputs))->output();
-  JitValue* captures = callRunner("captures_piece", {arguments}, c10::BoolType::get());
+  JitValue* method = constant(name);
+  JitValue* captures = callRunner("captures_piece", {self, method, arguments}, c10::BoolType::get());
   jit::Node* branch = append(at_.graph->create(c10::prim::If, {captures}, 1));
   jit::Block* outer = std::exchange(at_.block, branch->addBlock());
   const auto number = constant(static_cast<int64_t>(s.piece));
-  JitValue* replayed = callRunner("run_piece", {self, number, constant(name), arguments}, c10::AnyType::get());
+  JitValue* replayed = callRunner("run_piece", {self, number, method, arguments}, c10::AnyType::get());
   at_.block->registerOutput(call("prim::unchecked_cast", {replayed}, c10::unshapedType(type)));
   at_.block = branch->addBlock();
   inputs.insert(inputs.begin(), self);

@@ -324,7 +324,7 @@ std::optional<int64_t> largestCut(const Graph& g, const std::vector<NodeId>& ord
   std::optional<int64_t> most;
   const auto note = [&](const Argument* a) {
     const auto* number = a ? a->as<int64_t>() : nullptr;
-    if (number && std::abs(*number) > 1 && std::abs(*number) < everything)
+    if (number && *number > -everything && *number < everything && std::abs(*number) > 1)
       most = std::max(most.value_or(0), std::abs(*number));
   };
   for (NodeId id : order) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 #include "core/ir/calls/written_arguments.h"
 #include "core/ir/operators/operator_facts.h"
@@ -45,7 +46,8 @@ const char* whyItWaits(const Graph& g, const Node& n) {
   const Operator& op = *n.op;
   const bool takesTensor =
       std::any_of(op.parameters.begin(), op.parameters.end(), [](const Parameter& p) { return p.type.isTensor(); });
-  if (takesTensor && !op.is(OperatorFact::MetadataOnly) && std::any_of(op.returns.begin(), op.returns.end(), isNumber))
+  const bool asks = op.is(OperatorFact::MetadataOnly) || (op.name.starts_with("prim.") && op.baseName() != "tolist");
+  if (takesTensor && !asks && std::any_of(op.returns.begin(), op.returns.end(), isNumber))
     return "reads a number out of a tensor";
   constexpr const char* kSized = "has a result whose size depends on the numbers in a tensor";
   const std::string_view packet = op.packetName();
@@ -67,14 +69,24 @@ const char* whyItWaits(const Graph& g, const Node& n) {
   return nullptr;
 }
 
-/// Which nodes see lists that some node writes, as a loop does that gathers results. A list is shared by whoever holds
-/// it, and what stands in a CUDA graph would work on a copy. Lists that a node takes and gives may be the same one.
-class WrittenLists {
+/// Changes a list or a dictionary, and no tensor in it.
+bool changesContainer(const Operator& op) {
+  static const std::set<std::string_view> names{"append",    "insert",     "extend", "clear",      "pop",
+                                                "_set_item", "reverse",    "sort",   "remove",     "Delete",
+                                                "popitem",   "setdefault", "update", "__setitem__"};
+  return !op.parameters.empty() && op.parameters[0].written && !op.parameters[0].type.isTensor() &&
+         names.contains(op.baseName());
+}
+
+/// Which nodes see lists and dictionaries that some node writes, as a loop does that gathers results. They are shared
+/// by whoever holds them, and what stands in a CUDA graph would work on a copy. Those that a node takes and gives may
+/// be the same one.
+class WrittenContainers {
  public:
-  explicit WrittenLists(const Graph& g) : g_(g) {
+  explicit WrittenContainers(const Graph& g) : g_(g) {
     for (NodeId id : g.order()) {
       const Node& n = g.node(id);
-      const std::vector<ValueId> seen = listsOf(n);
+      const std::vector<ValueId> seen = containersOf(n);
       for (ValueId v : seen) same_[find(v)] = find(seen[0]);
     }
     for (NodeId id : g.order()) {
@@ -84,17 +96,27 @@ class WrittenLists {
     }
   }
   bool touches(const Node& n) const {
-    const std::vector<ValueId> seen = listsOf(n);
+    const std::vector<ValueId> seen = containersOf(n);
     return std::any_of(seen.begin(), seen.end(), [&](ValueId v) { return written_.contains(find(v)); });
   }
 
  private:
-  /// The lists that the node takes, gives, or hands into its blocks and out of them.
-  std::vector<ValueId> listsOf(const Node& n) const {
+  static bool mayHoldContainer(const Type& type) {
+    switch (type.kind) {
+      case Type::Kind::List:
+      case Type::Kind::Dict:
+      case Type::Kind::Any:
+      case Type::Kind::Object:
+        return true;
+      default:
+        return std::any_of(type.elements.begin(), type.elements.end(), mayHoldContainer);
+    }
+  }
+  /// What may be one or hold one, and the node takes, gives, or hands into its blocks and out of them.
+  std::vector<ValueId> containersOf(const Node& n) const {
     std::vector<ValueId> out;
     const auto add = [&](ValueId v) {
-      const Type::Kind kind = g_.value(v).type.kind;
-      if (kind == Type::Kind::List || kind == Type::Kind::Any) out.push_back(v);
+      if (mayHoldContainer(g_.value(v).type)) out.push_back(v);
     };
     for (const Argument& a : n.args) a.forEachValue(add);
     for (ValueId v : n.outputs) add(v);
@@ -105,12 +127,15 @@ class WrittenLists {
     return out;
   }
   ValueId find(ValueId v) const {
-    for (auto it = same_.find(v); it != same_.end() && it->second != v; it = same_.find(v)) v = it->second;
-    return v;
+    ValueId last = v;
+    for (auto it = same_.find(last); it != same_.end() && it->second != last; it = same_.find(last)) last = it->second;
+    for (auto it = same_.find(v); it != same_.end() && it->second != last; it = same_.find(v))
+      v = std::exchange(it->second, last);
+    return last;
   }
 
   const Graph& g_;
-  std::map<ValueId, ValueId> same_;  ///< of a list, another one that may be the same; itself at the end
+  mutable std::map<ValueId, ValueId> same_;  ///< of a container, another one that may be the same; itself at the end
   std::set<ValueId> written_;
 };
 
@@ -170,7 +195,9 @@ class Finder {
       const Origins some = originsOf(a);
       origins.insert(some.begin(), some.end());
     };
-    for (const Argument& a : n.args) include(a);
+    // A loop's results may be what it begins with; a branch's condition is no tensor.
+    if (n.blocks.size() == 1)
+      for (const Argument& a : n.args) include(a);
     for (int round = 0; round < 2; ++round) {  // a loop's second round begins with what the first one returns
       for (BlockId b : n.blocks) {
         for (ValueId p : g_.block(b).parameters) add(p, origins);
@@ -194,7 +221,7 @@ class Finder {
     for (size_t i = 0; i < n.args.size(); ++i) {
       const Parameter* p = i < op.parameters.size() ? &op.parameters[i] : nullptr;
       const Origins origins = originsOf(n.args[i]);
-      if (p && p->written) written_.insert(origins.begin(), origins.end());
+      if (p && p->written && !(i == 0 && changesContainer(op))) written_.insert(origins.begin(), origins.end());
       if (sharesAll || (p && !p->aliasSet.empty())) shared.insert(origins.begin(), origins.end());
     }
     for (ValueId v : keptStatistics(n))
@@ -227,14 +254,17 @@ CaptureFacts captureFacts(const Graph& g) { return Finder(g).find(); }
 std::optional<CapturePieces> capturePieces(const Graph& g) {
   const CaptureFacts facts = captureFacts(g);
   if (!facts.obstacle.empty() || facts.waits.empty() || facts.writes()) return std::nullopt;
-  for (NodeId id : g.order())
-    for (const Parameter& p : g.node(id).op->parameters)
-      if (p.written && p.type.isTensor()) return std::nullopt;
-  const WrittenLists lists(g);
+  for (NodeId id : g.order()) {
+    const Node& n = g.node(id);
+    bool writesTensor = false;
+    if (!changesContainer(*n.op)) forEachWritten(g, n, [&](ValueId) { writesTensor = true; });
+    if (writesTensor) return std::nullopt;
+  }
+  const WrittenContainers containers(g);
   CapturePieces out{std::vector<bool>(g.nodeBound()), std::vector<bool>(g.nodeBound())};
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
-    const bool apart = whyItWaits(g, n) || lists.touches(n);
+    const bool apart = whyItWaits(g, n) || containers.touches(n);
     out.work[id.index] =
         n.blocks.empty() &&
         !n.op->is(OperatorFact::Structural | OperatorFact::MetadataOnly | OperatorFact::View | OperatorFact::Reshape) &&

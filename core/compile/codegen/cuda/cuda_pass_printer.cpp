@@ -6,6 +6,7 @@
 #include "core/compile/codegen/cuda/cuda_printer.h"
 #include "core/compile/codegen/cuda/cuda_spelling.h"
 #include "core/compile/codegen/loop_plan.h"
+#include "core/compile/loops/slow_scan.h"
 
 namespace graft::codegen {
 
@@ -234,7 +235,8 @@ void CudaPrinter::scanStore(const Store& s) {
   std::unordered_set<RangeId> unrolled;
   const auto extentOf = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
   int64_t stores = 1;
-  for (auto r = order.rbegin(); r != order.rend() && *r != s.scan; ++r) {
+  for (auto r = order.rbegin(); r != order.rend(); ++r) {
+    if (*r == s.scan) continue;  // the innermost loop; those around it are unrolled
     stores *= extentOf(*r);
     if (extentOf(*r) <= kUnrolled && (b.role == Role::Local || stores <= kMostStores)) unrolled.insert(*r);
   }
@@ -316,11 +318,10 @@ void CudaPrinter::loadAll() {
 
 /// Whether each thread goes over a row of its own, which is long, and there are few: ATen's scan shares rows.
 bool CudaPrinter::scansLongRows(const Store& s) const {
-  constexpr int64_t kLongRow = 256, kManyRows = 4096;
   const auto extentOf = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
   int64_t rows = 1;
   for (const RangeId r : plan_->nest.outer) rows *= extentOf(r);
-  return extentOf(*s.scan) > kLongRow && rows < kManyRows;
+  return loops::isSlowScan(static_cast<double>(extentOf(*s.scan)), static_cast<double>(rows));
 }
 
 Status CudaPrinter::printThreads() {

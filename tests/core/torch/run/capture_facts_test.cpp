@@ -102,6 +102,20 @@ TEST_CASE("a size that depends on numbers makes the CPU wait, one that somebody 
   CHECK_FALSE(waits("aten.one_hot.default(%i, 9)"));
 }
 
+TEST_CASE("a list that grows is no write to the tensors in it, and a branch's condition is not written") {
+  const std::string head = "graph g {\n input %x : f32[4,4]\n input %c : bool\n";
+  CHECK(writtenIn(head + " %l = prim.ListConstruct(%x) : list[tensor]\n %y = aten.neg.default(%x)\n"
+                         " %p = aten.append.t(%l, %y)\n %s = aten.stack.default(%l)\n return %s\n}")
+            .empty());
+  CHECK(writtenIn(head +
+                  " %n = aten.neg.default(%x)\n %y = prim.If(%c) : f32[4,4] {\n  return %x\n } {\n  return %n\n }\n"
+                  " %z = aten.relu_.default(%y)\n return %z\n}") == std::set<std::string>{"x"});
+}
+
+TEST_CASE("a tensor's dtype is known without waiting for it") {
+  CHECK(factsIn("graph g {\n input %x : f32[8]\n %d = prim.dtype.default(%x)\n return %d\n}").waits == "");
+}
+
 TEST_CASE("a graph that waits runs in pieces unless it writes to tensors, and lists that grow stay between them") {
   const std::string head = "graph g {\n buffer %w \"w\" : f32[8]\n input %x : f32[8]\n input %c : bool\n";
   const std::string reads = " %n = aten.item.default(%x)\n";
