@@ -38,8 +38,8 @@ struct WrittenModel {
   std::string path;
   /// Why it does not run as CUDA graphs on a GPU; "": it does.
   std::string captureObstacle;
-  /// The first node where it waits for the GPU, so that it runs as several graphs with operators between them, and
-  /// whether it has pieces for that; "": it does not wait.
+  /// The first node where it waits for the GPU, so that it cannot be one graph, and whether it has pieces that can be
+  /// graphs of their own; "": it does not wait.
   std::string waits;
   bool inPieces = false;
   /// torch.export has to know how sizes follow from each other, and could not: the model takes inputs of these sizes

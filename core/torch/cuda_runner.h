@@ -74,7 +74,7 @@ class CudaRunner {
 struct Capturing {
   std::string obstacle;             ///< why it cannot, and what to change; empty where nothing forbids it
   std::string waits;                ///< a node that keeps it from doing so if its tensor lies on the GPU; may be empty
-  bool inPieces = false;            ///< then a written model runs as several CUDA graphs
+  bool inPieces = false;            ///< whether a written model then has pieces that may run as CUDA graphs
   std::vector<std::string> writes;  ///< names of the buffers and inputs that each run writes
 };
 Capturing capturing(const Graph&);

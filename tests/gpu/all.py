@@ -31,7 +31,7 @@ def sanitizer():
 
 def jobs(build, full):
     """Commands by name."""
-    python = [sys.executable]
+    python = [sys.executable, "-X", "faulthandler"]
     found = {
         "operators": python + [HERE / "operators_test.py", build / "lib" / "libgraft_ops.so"] + ([] if full else ["--quick"]),
         "backward": python + [HERE / "backward_test.py", build / "lib" / "libgraft_ops.so"],
@@ -75,7 +75,7 @@ def verdict(name, code, text):
         return "skipped", []
     last = next((line for line in reversed(text.splitlines()) if line.strip(" =")), "printed nothing")
     if name.removeprefix("generated, ") not in TOOLS:
-        return "ok" if code == 0 else f"FAILED ({code}): {last}", []
+        return ("ok", []) if code == 0 else (f"FAILED ({code}): {last}", text.splitlines()[-20:])
     summary = re.search(r"SUMMARY: .*?(\d+) errors?", text)
     fine = code == 0 and summary and summary[1] == "0"
     return "ok" if fine else f"FAILED ({code}): {last.strip(' =')}", [f"{n} x {kind}: {where}" for n, kind, where in messages(text)]
