@@ -412,10 +412,11 @@ class Runner : public torch::CustomClassHolder {
   void exclude(const Captured& what, int device, const CaptureKey& key, const std::string& why) {
     const std::scoped_lock lock(mutex_);
     if (what.piece == 0 && pieces_ > 0 && arePiecesOn()) {
-      if (!inPieces_)
+      if (!inPieces_) {
         TORCH_WARN("graft: this model runs as up to ", pieces_,
                    " CUDA graphs, with single operators between them: ", why,
                    ". One graph can hold nothing that waits for the GPU: .item(), .cpu(), sizes that depend on data");
+      }
       whyInPieces_ = why;
       devices_.clear();
       inPieces_ = true;

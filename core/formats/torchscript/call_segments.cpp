@@ -1,6 +1,7 @@
 #include "core/formats/torchscript/call_segments.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace graft {
 
@@ -13,7 +14,7 @@ CallSegments::CallSegments(const Graph& g, const Holds& holds, const CapturePiec
   for (const ModuleCall& m : g.moduleCalls())
     if (!hasNodes[m.id.index] && !m.path.empty()) empty_[m.parent.index].push_back(m.id);
   cut(g.root(), {}, none);
-  if (pieces) blocks_[g.root().index] = withPieces(blocks_[g.root().index], none, *pieces, holds);
+  if (pieces) blocks_[g.root().index] = withPieces(std::exchange(blocks_[g.root().index], {}), none, *pieces, holds);
   findFlows(holds);
 }
 
@@ -74,7 +75,7 @@ void CallSegments::moveInto(uint32_t segment, const Item& item) {
     for (const Item& inside : items(b)) moveInto(segment, inside);
 }
 
-std::vector<CallSegments::Item> CallSegments::withPieces(std::vector<Item> given, uint32_t around,
+std::vector<CallSegments::Item> CallSegments::withPieces(std::vector<Item>&& given, uint32_t around,
                                                          const CapturePieces& pieces, const Holds& holds) {
   std::vector<Item> out, run;
   const auto close = [&] {
@@ -104,11 +105,12 @@ std::vector<CallSegments::Item> CallSegments::withPieces(std::vector<Item> given
     }
     close();
     if (item.segment != none) {
-      std::vector<Item> inside = withPieces(segments_[item.segment].items, item.segment, pieces, holds);
+      std::vector<Item> inside =
+          withPieces(std::exchange(segments_[item.segment].items, {}), item.segment, pieces, holds);
       segments_[item.segment].items = std::move(inside);
     } else {
       for (BlockId b : g_.node(item.node).blocks)
-        blocks_[b.index] = withPieces(blocks_[b.index], around, pieces, holds);
+        blocks_[b.index] = withPieces(std::exchange(blocks_[b.index], {}), around, pieces, holds);
     }
     out.push_back(item);
   }

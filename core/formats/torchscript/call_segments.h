@@ -66,7 +66,7 @@ class CallSegments {
   uint32_t open(ModuleCallId, uint32_t parent);
   void addEmptyCalls(ModuleCallId parent, uint32_t before, std::vector<Item>&, uint32_t segment);
   std::vector<ModuleCallId> chain(ModuleCallId from, ModuleCallId base) const;
-  std::vector<Item> withPieces(std::vector<Item>, uint32_t around, const CapturePieces&, const Holds&);
+  std::vector<Item> withPieces(std::vector<Item>&&, uint32_t around, const CapturePieces&, const Holds&);
   bool fitsPiece(const Item&, const std::string& path, const CapturePieces&, const Holds&) const;
   bool holdsWeights(const Node&, const std::string& path, const Holds&) const;
   size_t workOf(const Item&, const CapturePieces&) const;
