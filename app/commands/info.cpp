@@ -73,7 +73,6 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
                             bytesText(m.fileBytes)));
   for (ValueId v : g.inputs()) {
     const Argument* byDefault = findDefault(g, v);
-    if (byDefault && byDefault->isNone() && g.value(v).type.isTensor()) byDefault = nullptr;  // it has to be given
     console.print(fmt::format("  input   {} : {}{}", g.value(v).name, toString(g.value(v).type),
                               byDefault ? " = " + toText(*byDefault, g) : ""));
   }

@@ -62,15 +62,18 @@ constexpr size_t kEasyCaptures = 4;
 enum class Inside { kNothing, kWhole, kPieces };
 thread_local Inside inside = Inside::kNothing;
 
-class InsideScope {
+/// Another value of a variable, while it lives.
+template <class T>
+class Exchanged {
  public:
-  explicit InsideScope(Inside what) : outer_(std::exchange(inside, what)) {}
-  ~InsideScope() { inside = outer_; }
-  InsideScope(const InsideScope&) = delete;
-  InsideScope& operator=(const InsideScope&) = delete;
+  Exchanged(T& place, T value) : place_(place), before_(std::exchange(place, value)) {}
+  ~Exchanged() { place_ = before_; }
+  Exchanged(const Exchanged&) = delete;
+  Exchanged& operator=(const Exchanged&) = delete;
 
  private:
-  const Inside outer_;
+  T& place_;
+  const T before_;
 };
 
 /// Whether the pieces of the model that is running may tune algorithms: what was so before it ran.
@@ -253,7 +256,7 @@ class Runner : public torch::CustomClassHolder {
   c10::IValue runCaptured(const Captured& what, const c10::ivalue::Tuple& inputs) {
     const bool asPieces = inPieces_ && what.piece == 0;  // for this call, whatever other threads find out meanwhile
     const auto method = [&](const std::vector<c10::IValue>& in) {
-      const InsideScope scope(asPieces ? Inside::kPieces : Inside::kWhole);
+      const Exchanged scope(inside, asPieces ? Inside::kPieces : Inside::kWhole);
       // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
       // the module: those are not needed here, and for a long chain of concatenations that takes hours.
       const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
@@ -302,11 +305,7 @@ class Runner : public torch::CustomClassHolder {
   template <class Run>
   c10::IValue runWithoutTuning(const Run& run, const std::vector<c10::IValue>& inputs, int device) {
     const TuningScope noTuning(false);
-    const bool outer = std::exchange(tunesPieces, noTuning.before());
-    struct Restore {
-      bool to;
-      ~Restore() { tunesPieces = to; }
-    } restore{outer};
+    const Exchanged pieces(tunesPieces, noTuning.before());
     try {
       return run(inputs);
     } catch (const std::exception& e) {

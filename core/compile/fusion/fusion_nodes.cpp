@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_set>
 
 #include "core/compile/fusion/fusion.h"
 #include "core/compile/fusion/group_text.h"
@@ -10,7 +11,7 @@
 #include "core/compile/loops/slow_scan.h"
 #include "core/compile/lower/lower.h"
 #include "core/ir/calls/memory_format.h"
-#include "core/ir/calls/written_arguments.h"
+#include "core/ir/calls/written_sources.h"
 #include "core/text/node_names.h"
 
 namespace graft {
@@ -295,10 +296,10 @@ bool isWorthAKernelOnGpu(const Graph& g, const Node& n, const lower::Traits& tra
 
 class Reader {
  public:
-  Reader(const Graph& g, const FusionOptions& options) : g_(g), options_(options), nodes_(g.nodeBound()) {}
+  Reader(const Graph& g, const FusionOptions& options)
+      : g_(g), options_(options), nodes_(g.nodeBound()), written_(writtenSources(g)) {}
 
   std::vector<FusionNode> read() {
-    findWritten();
     size_t epoch = 0;
     for (const NodeId id : g_.order()) {
       const Node& n = g_.node(id);
@@ -314,23 +315,6 @@ class Reader {
   }
 
  private:
-  /// What is written, and what it may be a view of.
-  void findWritten() {
-    std::vector<ValueId> open;
-    const auto add = [&](ValueId v) { open.push_back(v); };
-    for (const NodeId id : g_.order())
-      if (g_.node(id).op->writes()) forEachWritten(g_, g_.node(id), add);
-    while (!open.empty()) {
-      const ValueId v = open.back();
-      open.pop_back();
-      const NodeId producer = g_.value(v).producer;
-      if (!written_.insert(v).second || !producer) continue;
-      const Node& n = g_.node(producer);
-      if (n.op->is(OperatorFact::View | OperatorFact::MayView | OperatorFact::Identity) || n.op->writes())
-        for (const Argument& a : n.args) a.forEachValue(add);
-    }
-  }
-
   /// Whether it gives its operand or a copy of it, and something writes to one of both: which of them sees the write
   /// depends on how the operand lies in memory.
   bool mayMissWrites(const Node& n) const {
@@ -520,8 +504,8 @@ class Reader {
   const Graph& g_;
   const FusionOptions& options_;
   std::vector<FusionNode> nodes_;
-  std::set<ValueId> written_;             ///< and what it may be a view of
-  lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last, as the next
+  const std::unordered_set<ValueId> written_;  ///< and what it may be a view of
+  lower::Kind kind_ = lower::Kind::None;       // of the node that was classified last, as the next
   std::vector<size_t> multiplied_;
 };
 

@@ -212,7 +212,7 @@ Result<jit::Module> TorchScriptWriter::module() {
     for (const auto& [path, entries] : attributes_)
       for (const auto& [name, id] : entries) taken_.insert(name);
     capture_ = capture_ && hasRoomForRunner();
-    const auto pieces = capture_ ? capturePieces(g_) : std::nullopt;
+    const auto pieces = capture_ ? capturePieces(g_, facts_) : std::nullopt;
     const CallSegments cut(
         g_, [this](ValueId w, const std::string& path) { return holds(w, path); }, pieces ? &*pieces : nullptr);
     if (capture_) makeRunner(cut.pieces());

@@ -83,6 +83,7 @@ class TorchScriptWriter {
   void takeSource(const Node&);
 
   // writer_modules.cpp: the tree of modules, and what a method reads from it
+  bool isTaken(const std::string& module, const std::string& name);
   void placeWeights();
   void findSetLists();
   void placeWritten();
@@ -104,7 +105,6 @@ class TorchScriptWriter {
 
   // writer_runner.cpp: the question whether a CUDA graph stands in for forward, or for a piece of it
   bool hasRoomForRunner() const;
-  std::string pieceName(size_t number) const;
   void makeRunner(size_t pieces);
   JitValue* readRunner();
   torch::jit::Node* beginCapture();

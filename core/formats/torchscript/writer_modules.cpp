@@ -83,6 +83,15 @@ void TorchScriptWriter::findSetLists() {
   }
 }
 
+/// Whether another attribute or a submodule of the module has the name, or every module does.
+bool TorchScriptWriter::isTaken(const std::string& module, const std::string& name) {
+  if (name == "training" || name == runnerAttribute) return true;
+  const auto& c = children_[module];
+  const auto& a = attributes_[module];
+  return std::ranges::find(c, name) != c.end() ||
+         std::ranges::any_of(a, [&](const auto& entry) { return entry.first == name; });
+}
+
 void TorchScriptWriter::placeWeights() {
   std::set<std::string> modules{""};
   auto addModule = [&](std::string path) {
@@ -109,14 +118,7 @@ void TorchScriptWriter::placeWeights() {
   }
   for (ValueId id : placed) {
     Place& place = places_[id.index];
-    // Another attribute or a submodule has the name, or every module does.
-    auto isTaken = [&](const std::string& name) {
-      const auto& c = children_[place.module];
-      if (name == "training" || name == runnerAttribute || std::find(c.begin(), c.end(), name) != c.end()) return true;
-      const auto& a = attributes_[place.module];
-      return std::any_of(a.begin(), a.end(), [&](const auto& entry) { return entry.first == name; });
-    };
-    while (place.attribute.empty() || isTaken(place.attribute)) place.attribute += '_';
+    while (place.attribute.empty() || isTaken(place.module, place.attribute)) place.attribute += '_';
     attributes_[place.module].emplace_back(place.attribute, id);
   }
 }

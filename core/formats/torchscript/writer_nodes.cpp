@@ -431,14 +431,14 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
                               name.name.starts_with("aten::") ? "" : "; load the library that defines it"));
   if (!n.kwargs.empty()) throw Refusal("its keyword arguments belong to no schema");
   std::vector<Argument> args = n.args;
-  // A number that only a run knows. As a tensor it would take part in type promotion: a float is a float64 then.
-  const auto isComputedNumber = [&](const Argument& a) {
+  // Or one that only a run knows. As a tensor it would take part in type promotion: a float is a float64 then.
+  const auto isAnyNumber = [&](const Argument& a) {
     const Type::Kind kind = a.isValue() ? g_.value(a.valueId()).type.kind : Type::Kind::Any;
-    return kind == Type::Kind::Int || kind == Type::Kind::Float || kind == Type::Kind::Number;
+    return isNumber(a) || kind == Type::Kind::Int || kind == Type::Kind::Float || kind == Type::Kind::Number;
   };
   // TorchScript takes a number as the second operand only: 1 - x is rsub(x, 1).
-  if (args.size() >= 2 && (isNumber(args[0]) || isComputedNumber(args[0])) && !args[0].as<bool>() &&
-      args[1].isValue() && g_.value(args[1].valueId()).type.isTensor() && n.op->name.ends_with(".Tensor") &&
+  if (args.size() >= 2 && isAnyNumber(args[0]) && !args[0].as<bool>() && args[1].isValue() &&
+      g_.value(args[1].valueId()).type.isTensor() && n.op->name.ends_with(".Tensor") &&
       (args.size() == 2 || args[2] == Argument(int64_t{1})))
     if (const std::string_view other = turned(n.op->packetName()); !other.empty())
       if (const auto scalar = findScriptOperator({std::string(other), "Scalar"})) {
@@ -448,7 +448,7 @@ void TorchScriptWriter::writeNode(const Node& n, const CallSegments& cut) {
   std::vector<size_t> numbers, truths;
   const auto parameters = op->schema().arguments();
   for (size_t i = 0; i < args.size() && i < parameters.size(); ++i) {
-    if ((isNumber(args[i]) || isComputedNumber(args[i])) && wantsTensor(*parameters[i].type())) numbers.push_back(i);
+    if (isAnyNumber(args[i]) && wantsTensor(*parameters[i].type())) numbers.push_back(i);
     if (args[i].as<bool>() && wantsNumber(*parameters[i].type())) truths.push_back(i);
   }
   // TorchScript's Scalars are no truth values. Beside tensors of another dtype 1 stands for true; beside truth values a

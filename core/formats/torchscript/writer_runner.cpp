@@ -20,20 +20,6 @@ bool TorchScriptWriter::hasRoomForRunner() const {
   });
 }
 
-/// A method's name that the module at hand has for nothing else.
-std::string TorchScriptWriter::pieceName(size_t number) const {
-  std::string name = fmt::format("forward_piece{}", number);
-  const auto isTaken = [&] {
-    const auto modules = children_.find(at_.path);
-    const auto weights = attributes_.find(at_.path);
-    return (modules != children_.end() && std::ranges::find(modules->second, name) != modules->second.end()) ||
-           (weights != attributes_.end() &&
-            std::ranges::any_of(weights->second, [&](const auto& entry) { return entry.first == name; }));
-  };
-  while (isTaken()) name += '_';
-  return name;
-}
-
 /// `pieces`: how many methods it may run as CUDA graphs of their own.
 void TorchScriptWriter::makeRunner(size_t pieces) {
   const auto type = torch::getCustomClass(runnerClass);
@@ -61,7 +47,9 @@ TorchScriptWriter::JitValue* TorchScriptWriter::callRunner(const char* method, s
 /// A piece of a model that waits for the GPU: a method, and the question whether a CUDA graph stands in for it.
 void TorchScriptWriter::writePiece(const CallSegments::Segment& s, const CallSegments& cut) {
   range_.reset();
-  const std::string path = at_.path, name = pieceName(s.piece);
+  const std::string path = at_.path;
+  std::string name = fmt::format("forward_piece{}", s.piece);
+  while (isTaken(path, name)) name += '_';
   std::vector<JitValue*> inputs = inputsOf(s);
   const c10::TypePtr type = writeMethod(path, name, inputs, s, cut);
   JitValue* self = at_.graph->inputs()[0];

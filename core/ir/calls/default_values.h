@@ -19,14 +19,15 @@ inline const Argument* findDefault(const TreeSpec& leaf) {
 
 inline void setDefault(TreeSpec& leaf, Argument literal) { leaf.children = {TreeSpec{"", "", {}, std::move(literal)}}; }
 
-/// That of the graph's input.
+/// That of the graph's input; null also where None stood for a tensor that has to be given since, because inputs
+/// decided the code's branches.
 inline const Argument* findDefault(const Graph& g, ValueId input) {
   const Argument* out = nullptr;
   if (g.calling)
     g.calling->arguments.forEachLeaf([&](const TreeSpec& leaf) {
       if (leaf.leaf.isValue() && leaf.leaf.valueId() == input) out = findDefault(leaf);
     });
-  return out;
+  return out && out->isNone() && g.value(input).type.isTensor() ? nullptr : out;
 }
 
 inline bool hasDefaults(const TreeSpec& arguments) {

@@ -7,8 +7,8 @@
 #include <array>
 #include <unordered_map>
 
+#include "core/ir/calls/written_sources.h"
 #include "core/torch/normal/normal_steps.h"
-#include "core/torch/types/written_sources.h"
 #include "core/torch/values/operators.h"
 #include "core/torch/values/values.h"
 #include "core/torch/values/weight.h"

@@ -89,11 +89,7 @@ class WrittenContainers {
       const std::vector<ValueId> seen = containersOf(n);
       for (ValueId v : seen) same_[find(v)] = find(seen[0]);
     }
-    for (NodeId id : g.order()) {
-      const Node& n = g.node(id);
-      for (size_t i = 0; i < n.args.size() && i < n.op->parameters.size(); ++i)
-        if (n.op->parameters[i].written) n.args[i].forEachValue([&](ValueId v) { written_.insert(find(v)); });
-    }
+    for (NodeId id : g.order()) forEachWritten(g, g.node(id), [&](ValueId v) { written_.insert(find(v)); });
   }
   bool touches(const Node& n) const {
     const std::vector<ValueId> seen = containersOf(n);
@@ -251,8 +247,7 @@ class Finder {
 
 CaptureFacts captureFacts(const Graph& g) { return Finder(g).find(); }
 
-std::optional<CapturePieces> capturePieces(const Graph& g) {
-  const CaptureFacts facts = captureFacts(g);
+std::optional<CapturePieces> capturePieces(const Graph& g, const CaptureFacts& facts) {
   if (!facts.obstacle.empty() || facts.waits.empty() || facts.writes()) return std::nullopt;
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);

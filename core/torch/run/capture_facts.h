@@ -41,8 +41,8 @@ struct CapturePieces {
   std::vector<bool> apart;  ///< by node: it waits, or some node in its blocks does; or it shares a list that is written
   std::vector<bool> work;   ///< by node: it launches kernels, as far as its operator says
 };
-/// Nothing where the graph has no node that waits, where captureFacts() finds an obstacle, or where a node writes to a
-/// tensor: what a piece returns is a copy, so that writes would not be seen through views of it.
-std::optional<CapturePieces> capturePieces(const Graph&);
+/// `facts`: of this graph. Nothing where it has no node that waits, where there is an obstacle, or where a node writes
+/// to a tensor: what a piece returns is a copy, so that writes would not be seen through views of it.
+std::optional<CapturePieces> capturePieces(const Graph&, const CaptureFacts& facts);
 
 }  // namespace graft

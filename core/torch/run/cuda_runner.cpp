@@ -234,7 +234,7 @@ Result<CudaRunner::Profile> CudaRunner::profile(const TensorSet& inputs, int rep
 
 Capturing capturing(const Graph& g) {
   const CaptureFacts facts = captureFacts(g);
-  Capturing out{facts.obstacle, facts.waits, capturePieces(g).has_value(), {}};
+  Capturing out{facts.obstacle, facts.waits, capturePieces(g, facts).has_value(), {}};
   for (ValueId w : facts.writtenWeights)
     out.writes.push_back(g.value(w).path.empty() ? g.value(w).name : g.value(w).path);
   for (size_t i : facts.writtenInputs) out.writes.push_back(g.value(g.inputs()[i]).name);

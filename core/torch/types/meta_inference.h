@@ -17,11 +17,11 @@
 #include <vector>
 
 #include "core/base/result.h"
+#include "core/ir/calls/written_sources.h"
 #include "core/ir/graph.h"
 #include "core/ir/size_expression.h"
 #include "core/torch/types/meta_memo.h"
 #include "core/torch/types/size_names.h"
-#include "core/torch/types/written_sources.h"
 
 namespace graft {
 

@@ -180,8 +180,7 @@ class Binder {
     if (t.isLeaf()) {
       Type type = g_.value(t.leaf.valueId()).type;
       type.tensorInfo.device.clear();
-      // What was left out may be given since: inputs decided that a tensor stands there.
-      const Argument* value = findDefaultValue(g_, t.leaf.valueId()) ? findDefault(t) : nullptr;
+      const Argument* value = findDefault(g_, t.leaf.valueId());
       return toString(type) + (value ? "=" + toText(*value, g_) : "");
     }
     const std::vector<Argument> keys = t.keys();

@@ -233,7 +233,6 @@ void CudaPrinter::scanStore(const Store& s) {
   // of its places are known.
   constexpr int64_t kMostStores = 64;
   std::unordered_set<RangeId> unrolled;
-  const auto extentOf = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
   int64_t stores = 1;
   for (auto r = order.rbegin(); r != order.rend(); ++r) {
     if (*r == s.scan) continue;  // the innermost loop; those around it are unrolled
@@ -318,7 +317,6 @@ void CudaPrinter::loadAll() {
 
 /// Whether each thread goes over a row of its own, which is long, and there are few: ATen's scan shares rows.
 bool CudaPrinter::scansLongRows(const Store& s) const {
-  const auto extentOf = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
   int64_t rows = 1;
   for (const RangeId r : plan_->nest.outer) rows *= extentOf(r);
   return loops::isSlowScan(static_cast<double>(extentOf(*s.scan)), static_cast<double>(rows));
@@ -340,8 +338,7 @@ Status CudaPrinter::printThreads() {
       return badInput("few long rows would be scanned by one thread each");
     if (s.ranges.empty())
       store(s, after);
-    else if (!std::any_of(s.ranges.begin(), s.ranges.end(),
-                          [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent) == 0; }))
+    else if (!std::any_of(s.ranges.begin(), s.ranges.end(), [&](RangeId r) { return extentOf(r) == 0; }))
       scanStore(s);
     written(s.buffer);
   }

@@ -184,7 +184,7 @@ Result<CudaPrinter::Printed> CudaPrinter::print(const CudaPlan& plan, const std:
   printed_.kernel.cluster = plan.cluster;
   if (plan.kind == CudaPlan::Kind::Tiles)
     for (const RangeId r : {plan.along, plan.across}) {
-      const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
+      const int64_t extent = extentOf(r);
       printed_.kernel.blocks =
           (r == plan.along ? plan.iterations : printed_.kernel.blocks) * ((extent + plan.tile - 1) / plan.tile);
     }

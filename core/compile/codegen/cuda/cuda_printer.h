@@ -109,6 +109,7 @@ class CudaPrinter {
   void openColumns();
   /// What all threads of a block keep of the row, in bytes.
   int64_t bytesOfThreads(const CudaRow&, DType) const;
+  int64_t extentOf(RangeId r) const { return *program_.expressions.findInteger(program_.range(r).extent); }
   int64_t mostSharedBytes() const { return options_.limits.sharedBytes; }
   /// Of that, what elements of rows may take: two blocks share a multiprocessor, where there are so many.
   int64_t keptBytes() const;

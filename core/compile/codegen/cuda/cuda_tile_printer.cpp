@@ -11,8 +11,7 @@ using loops::Store;
 
 void CudaPrinter::printTiles() {
   const CudaPlan& plan = *plan_;
-  const auto extent = [&](RangeId r) { return *program_.expressions.findInteger(program_.range(r).extent); };
-  const int64_t a = extent(plan.along), c = extent(plan.across), side = plan.tile;
+  const int64_t a = extentOf(plan.along), c = extentOf(plan.across), side = plan.tile;
   // Halves go in pairs, where their places allow it.
   int vector = 2;
   LaneSteps across(accesses_, plan.across, vector);

@@ -334,11 +334,11 @@ std::string CudaPrinter::serialReduce(ExprId id) {
     name = newName(std::string(loops::reduceName(e.reduce)));
     line(fmt::format("{} {} = {};", type, name, cudaStart(e.reduce, dtype)));
     int64_t count = 1;
-    for (const RangeId r : e.ranges) count *= *program_.expressions.findInteger(program_.range(r).extent);
+    for (const RangeId r : e.ranges) count *= extentOf(r);
     if (count > 0) {
       std::string place = "0";
       for (const RangeId r : e.ranges) {
-        const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
+        const int64_t extent = extentOf(r);
         const std::string range = newName("r");
         std::vector<std::string> heads;
         if (extent <= kUnrolledReduce) heads.emplace_back("#pragma unroll");
@@ -371,9 +371,8 @@ bool CudaPrinter::isReducedInLanes(ExprId id) {
     if (p.op == Op::Reduce) return true;
     return std::any_of(p.operands.begin(), p.operands.end(), [&](ExprId o) { return self(self, o); });
   };
-  return !hasReduce(hasReduce, e.operands[0]) && std::all_of(e.ranges.begin(), e.ranges.end(), [&](RangeId r) {
-    return *program_.expressions.findInteger(program_.range(r).extent) > 0;
-  });
+  return !hasReduce(hasReduce, e.operands[0]) &&
+         std::all_of(e.ranges.begin(), e.ranges.end(), [&](RangeId r) { return extentOf(r) > 0; });
 }
 
 std::string CudaPrinter::laneReduce(ExprId id) {
@@ -386,7 +385,7 @@ std::string CudaPrinter::laneReduce(ExprId id) {
     line(fmt::format("{} {}[{}];", type, name, pass_.vector));
     line(fmt::format("fill<{}>({}, {});", pass_.vector, name, cudaStart(e.reduce, dtype)));
     for (const RangeId r : e.ranges) {
-      const int64_t extent = *program_.expressions.findInteger(program_.range(r).extent);
+      const int64_t extent = extentOf(r);
       const std::string range = newName("r");
       std::vector<std::string> heads;
       if (extent <= kUnrolledReduce) heads.emplace_back("#pragma unroll");

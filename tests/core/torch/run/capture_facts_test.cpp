@@ -121,7 +121,7 @@ TEST_CASE("a graph that waits runs in pieces unless it writes to tensors, and li
   const std::string reads = " %n = aten.item.default(%x)\n";
   const auto apart = [&](const std::string& text) -> std::string {
     const Graph g = graphOf(head + text, torchSemantics().operators());
-    const auto pieces = capturePieces(g);
+    const auto pieces = capturePieces(g, captureFacts(g));
     if (!pieces) return "no pieces";
     std::string names;
     for (NodeId id : g.order())

@@ -1,4 +1,4 @@
-#include "core/torch/types/written_sources.h"
+#include "core/ir/calls/written_sources.h"
 
 #include <vector>
 
