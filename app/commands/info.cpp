@@ -59,10 +59,9 @@ std::string captureText(const Capturing& c) {
   std::string text = "on a GPU it runs as a CUDA graph";
   if (!c.writes.empty()) text += fmt::format(", which writes {} as well", fmt::join(c.writes, ", "));
   if (!c.waits.empty())
-    text += fmt::format(
-        "; operator by operator{} where that waits for the GPU: {}. Keep the number as a tensor, or calculate it from "
-        "sizes",
-        c.inPieces ? ", or with GRAFT_PIECES=1 as several," : "", c.waits);
+    text +=
+        fmt::format("; {} where that waits for the GPU: {}. Keep the number as a tensor, or calculate it from sizes",
+                    c.inPieces ? "as several, with single operators between them," : "operator by operator", c.waits);
   return text;
 }
 

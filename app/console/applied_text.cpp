@@ -145,8 +145,9 @@ void tellWritten(const ApplyReport& r, const Console& console) {
   if (!w.captureObstacle.empty())
     how = "operator by operator: " + w.captureObstacle;
   else if (!w.waits.empty())
-    how = fmt::format("operator by operator{}: {}, which waits for the GPU",
-                      w.inPieces ? ", or with GRAFT_PIECES=1 as several CUDA graphs" : "", w.waits);
+    how = fmt::format(
+        "{}: {}, which waits for the GPU",
+        w.inPieces ? "as several CUDA graphs, with single operators between them" : "operator by operator", w.waits);
   console.print(fmt::format("written {}\non a GPU it runs {}", w.path, how));
   if (!w.operatorLibrary.empty()) console.print(howToLoad(w.operatorLibrary));
   for (const UserLibrary& l : w.libraries) console.print(howToLoad(l.path));

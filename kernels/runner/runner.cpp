@@ -10,8 +10,8 @@
 //
 //     (runner).run_writing(self, (x, position), [self.keys, self.values], [0])       # two buffers, and the first input
 //
-// A model that waits for the GPU, where it reads a number or finds out a size, cannot be one graph. With GRAFT_PIECES=1
-// it runs as several, with single operators between them. Each is a method, a piece, of the model or of one of its
+// A model that waits for the GPU, where it reads a number or finds out a size, cannot be one graph. It
+// runs as several, with single operators between them. Each is a method, a piece, of the model or of one of its
 // modules:
 //
 //     if (self.graft_runner).captures_piece(self, "forward_piece2", (x, n), ):
@@ -47,6 +47,7 @@
 #include "kernels/capture/pytree.h"
 #include "kernels/capture/warm_up_counter.h"
 #include "kernels/library/c_interface.h"
+#include "kernels/runner/frozen_method.h"
 #include "kernels/runner/weight_guard.h"
 
 namespace graft::ops {
@@ -108,12 +109,11 @@ bool isEnabled() {
   return on;
 }
 
-/// Whether a model that waits for the GPU runs in pieces: not unless asked, until a crash in a test of theirs is
-/// understood (docs/reference/cuda-graphs.md).
+/// Whether a model that waits for the GPU runs in pieces.
 bool arePiecesOn() {
   static const bool on = [] {
     const char* value = std::getenv("GRAFT_PIECES");
-    return value && std::string_view(value) == "1";
+    return !value || std::string_view(value) != "0";
   }();
   return on;
 }
@@ -127,6 +127,15 @@ bool isIntercepted() {
        DispatchKey::PythonDispatcher});
   return c10::impl::tls_local_dispatch_key_set().included_.has_any(interceptors) ||
          at::autocast::is_autocast_enabled(at::kCUDA);
+}
+
+/// Whether the module or one of its submodules has a piece. What torch.jit.freeze makes of a written model has none.
+bool hasPieces(const c10::ivalue::Object& module) {
+  for (const torch::jit::Function* method : module.type()->methods())
+    if (method->name().starts_with("forward_piece")) return true;
+  for (const c10::IValue& v : module.slots())
+    if (v.isObject() && v.toObjectRef().type()->is_module() && hasPieces(v.toObjectRef())) return true;
+  return false;
 }
 
 /// Whether a tensor of the module or of its submodules is on a GPU.
@@ -255,12 +264,15 @@ class Runner : public torch::CustomClassHolder {
 
   c10::IValue runCaptured(const Captured& what, const c10::ivalue::Tuple& inputs) {
     const bool asPieces = inPieces_ && what.piece == 0;  // for this call, whatever other threads find out meanwhile
+    const torch::jit::Method called = torch::jit::Module(what.module).get_method(what.method);
     const auto method = [&](const std::vector<c10::IValue>& in) {
       const Exchanged scope(inside, asPieces ? Inside::kPieces : Inside::kWhole);
       // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
       // the module: those are not needed here, and for a long chain of concatenations that takes hours.
       const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
-      return torch::jit::Module(what.module).get_method(what.method)(in);
+      if (torch::jit::GraphExecutor* frozen = what.piece == 0 ? executorFor(called) : nullptr)
+        return runExecutor(*frozen, what.module, in);
+      return called(in);
     };
     const std::vector<c10::IValue> given(inputs.elements().begin(), inputs.elements().end());
     if (!isEnabled() || !graft_ops_cuda_graphs()) return method(given);
@@ -287,6 +299,12 @@ class Runner : public torch::CustomClassHolder {
     c10::IValue out = runWithoutTuning(method, given, device);
     if (!error.empty()) exclude(what, device, *key, error);
     return out;
+  }
+
+  /// What runs the method of a frozen module; null for any other (executorOfFrozen).
+  torch::jit::GraphExecutor* executorFor(const torch::jit::Method& method) {
+    std::call_once(askedForExecutor_, [&] { executorOfFrozen_ = executorOfFrozen(method); });
+    return executorOfFrozen_.get();
   }
 
   bool hasLeftGpu(const c10::IValue& inputs) {
@@ -407,10 +425,10 @@ class Runner : public torch::CustomClassHolder {
     warmUp_.backOff({device, key});
   }
 
-  /// The key cannot be captured. A whole model that has pieces runs in them from now on, where that is asked for.
+  /// The key cannot be captured. A whole model that has pieces runs in them from now on.
   void exclude(const Captured& what, int device, const CaptureKey& key, const std::string& why) {
     const std::scoped_lock lock(mutex_);
-    if (what.piece == 0 && pieces_ > 0 && arePiecesOn()) {
+    if (what.piece == 0 && pieces_ > 0 && arePiecesOn() && hasPieces(*what.module)) {
       if (!inPieces_) {
         TORCH_WARN("graft: this model runs as up to ", pieces_,
                    " CUDA graphs, with single operators between them: ", why,
@@ -434,6 +452,8 @@ class Runner : public torch::CustomClassHolder {
   const size_t pieces_;  ///< how many methods may be captured where the model cannot be as a whole
   /// Whether a capture of the whole has failed and its pieces are captured.
   std::atomic<bool> inPieces_{false};
+  std::once_flag askedForExecutor_;
+  std::shared_ptr<torch::jit::GraphExecutor> executorOfFrozen_;
   std::mutex mutex_;
   size_t limit_;
   std::map<int, Device> devices_;
