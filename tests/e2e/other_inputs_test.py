@@ -48,6 +48,14 @@ class Ends(nn.Module):
         return torch.cat([x[:, :1], x[:, 1:-1] * 2, x[:, -1:]], 1).exp() + 1
 
 
+class Diagonal(nn.Module):
+    """As long as the smaller size."""
+
+    def forward(self, x):
+        d = x.diagonal(0, -2, -1)
+        return torch.arange(d.size(0)) * d.exp() + 1
+
+
 class Written(nn.Module):
     """Which tensor the write reaches depends on how the input lies in memory."""
 
@@ -163,6 +171,11 @@ class OtherInputs(TestCase):
 
     def test_slices_that_take_the_ends_off_take_them_off_at_each_size(self):
         self.traced(Ends(), (torch.randn(2, 6),), *((torch.randn(b, n),) for b, n in ((1, 2), (3, 3), (2, 9))))
+
+    def test_a_diagonal_is_as_long_as_the_smaller_size(self):
+        for example in ((2, 5), (5, 2), (3, 3)):
+            with self.subTest(example):
+                self.traced(Diagonal(), (torch.randn(example),), *(((torch.randn(n, m),)) for n, m in ((6, 3), (3, 6), (4, 4), (2, 1))))
 
     def test_a_write_through_contiguous_reaches_what_it_reaches_in_pytorch(self):
         pair = self.written(torch.jit.script(Written()), (torch.zeros(2, 3),))

@@ -233,6 +233,13 @@ class Bags(nn.Module):
         return torch.relu(self.bag(places))
 
 
+class Pads(nn.Module):
+    """PyTorch's function takes a tensor or a list, and asks which of them it was given."""
+
+    def forward(self, x):
+        return torch.relu(nn.utils.rnn.pad_sequence([x[0], x[1, :2]])) + nn.utils.rnn.pad_sequence(x[0], True, 1.0).sum()
+
+
 class Raises(nn.Module):
     """Exceptions whose condition is known: in a branch, in a called method, in a loop, in both branches, in an unwrapped None."""
 
@@ -318,6 +325,56 @@ class Grows(nn.Module):
             if i == 2:
                 a.append(last)
         return torch.stack(a), torch.stack(b), torch.stack(both[0]), torch.stack(named["b"]), torch.stack(c), torch.stack(rows[0])
+
+
+class Renames(nn.Module):
+    """Lists that have another name behind a branch or a loop, under which they are changed."""
+
+    def forward(self, x, n: int):
+        a, b, c, d = [x], [x + 1], [x * 3], [x * 4]
+        first = [x]
+        if n > 2:
+            first = a
+        first.append(x.exp())
+        second: Optional[List[torch.Tensor]] = None
+        if n > 1:
+            second = b
+        if second is not None:
+            second.append(x.sin())
+        pair = (c, x)
+        if n > 1:
+            pair = (c, x + 1)
+        pair[0].append(x.cos())
+        turns = [x]
+        for i in range(n):
+            turns.append(x + i)
+            turns = d
+        return torch.stack(a), torch.stack(b), torch.stack(c), torch.stack(d), torch.stack(first), torch.stack(turns)
+
+
+class Absent(nn.Module):
+    """Branches and loops that carry what is None on every way."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(6, 6)
+
+    def forward(self, x, n: int):
+        o: Optional[torch.Tensor] = None
+        if n > 5:
+            for _ in range(n):
+                o = None
+            if o is not None:
+                x = x + o
+        for _ in range(2):
+            for _ in range(n):
+                x = self.linear(x)
+            if o is not None and n > 1:
+                x = o + x
+        x = torch.tanh(self.linear(x)) * 2
+        if o is not None:
+            x = x + o
+        return x
 
 
 class Keeps(nn.Module):
@@ -510,6 +567,15 @@ class Scripted(TestCase):
             given = torch.randn(6, 6), torch.tensor(turns)
             torch.testing.assert_close(torch.jit.load(fast)(*given), Begins()(*given), rtol=1e-4, atol=1e-5)
 
+        absent = self.folder / "absent.pt"
+        model = torch.jit.script(Absent().eval())
+        model.save(str(absent))
+        for given in ((torch.randn(2, 6), 2), (torch.randn(2, 6), 0)):
+            torch.save(given, inputs)
+            self.done("apply", absent, *recipe, "--inputs", inputs, "-o", fast)
+            for n in (0, 1, 2, 6):
+                torch.testing.assert_close(torch.jit.load(fast)(given[0], n), model(given[0], n), rtol=1e-4, atol=1e-5)
+
         def loops(file):
             return [line.split(" {")[0].split(' "')[0] for line in self.done("text", file).stdout.splitlines() if "prim.Loop" in line]
 
@@ -612,6 +678,12 @@ class Scripted(TestCase):
     def test_lists_that_called_methods_fill_in_loops(self):
         self.same(Pyramid(), (torch.randn(2, 3, 16, 16),), (torch.randn(1, 2, 32, 16),), (torch.randn(1, 2, 32, 16),))
         self.same(Grows(), (torch.randn(3), 4), (torch.randn(2), 1))
+
+    def test_code_that_asks_for_the_type_of_a_list(self):
+        self.same(Pads(), (torch.randn(2, 3, 4),), (torch.randn(3, 2, 5),))
+
+    def test_lists_that_have_another_name_behind_a_branch_or_loop(self):
+        self.same(Renames(), (torch.randn(3), 3), (torch.randn(2), 0), (torch.randn(2), 1), (torch.randn(2), 2))
 
     def test_a_list_of_the_file_that_is_changed_in_place_goes_on_from_run_to_run(self):
         x = torch.randn(2, 4, 6, 6)

@@ -9,9 +9,10 @@
 
 #include <torch/csrc/jit/ir/ir.h>
 
-#include <initializer_list>
 #include <map>
 #include <memory>
+#include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -128,7 +129,8 @@ class TorchScriptConverter {
   static bool isOfCountingLoop(const torch::jit::Node*);
   void nameBlocks();
   class ChangeSearch;
-  void materialiseChanged(std::initializer_list<const torch::jit::Block*>, const Env&, const torch::jit::Node* user);
+  void materialiseChanged(const torch::jit::Node* branchOrLoop, const Env&);
+  bool isChangedAnywhere(const c10::Type&);
 
   // convert.cpp: other nodes
   OperatorRef overloadForNumbers(const torch::jit::Node*, Env&, OperatorRef);
@@ -196,8 +198,9 @@ class TorchScriptConverter {
     size_t length;
   };
   static bool hasOtherLength(const HeldList&, const Container& after);
-  std::map<std::string, HeldList> heldLists_;  // by path
-  size_t searched_ = 0;                        // nodes that were searched for changes of lists
+  std::map<std::string, HeldList> heldLists_;          // by path
+  size_t searched_ = 0;                                // nodes that were searched for changes of lists
+  std::optional<std::set<std::string>> changedTypes_;  // of the lists and dictionaries that some code changes
   std::vector<SetLiteral> setLiterals_;
   size_t constants_ = 0;
   std::vector<std::pair<ValueId, std::string>> names_;

@@ -218,6 +218,43 @@ void TorchScriptConverter::setChangedLists() {
   }
 }
 
+/// Whether a value of that type is of no other type while the code runs: not of a part of a union.
+static bool isExact(const c10::Type& type) {
+  switch (type.kind()) {
+    case c10::TypeKind::TensorType:
+    case c10::TypeKind::IntType:
+    case c10::TypeKind::FloatType:
+    case c10::TypeKind::ComplexType:
+    case c10::TypeKind::BoolType:
+    case c10::TypeKind::StringType:
+    case c10::TypeKind::DeviceObjType:
+      return true;
+    case c10::TypeKind::ListType:
+    case c10::TypeKind::DictType:
+    case c10::TypeKind::TupleType: {
+      const auto held = type.containedTypes();
+      return std::all_of(held.begin(), held.end(), [](const c10::TypePtr& t) { return isExact(*t); });
+    }
+    default:
+      return false;
+  }
+}
+
+/// The type among those of a union that a container of that kind has. Null where none or several could be it.
+static c10::TypePtr memberOf(const c10::Type& type, Container::Kind kind) {
+  if (type.kind() != c10::TypeKind::UnionType && type.kind() != c10::TypeKind::OptionalType) return nullptr;
+  const c10::TypeKind wanted = kind == Container::Kind::List   ? c10::TypeKind::ListType
+                               : kind == Container::Kind::Dict ? c10::TypeKind::DictType
+                                                               : c10::TypeKind::TupleType;
+  c10::TypePtr found;
+  for (const c10::TypePtr& t : type.containedTypes()) {
+    if (t->kind() != wanted) continue;
+    if (found) return nullptr;
+    found = t;
+  }
+  return found;
+}
+
 bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
   if (n->inputs().empty() || n->outputs().size() != 1) return false;
   const std::string_view op = n->kind().toUnqualString();
@@ -242,10 +279,12 @@ bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
     if (first.kind == Bound::Kind::Argument && first.argument.isValue())
       if (const Type& seen = g_.value(first.argument.valueId()).type; seen.kind == Type::Kind::Tensor)
         type = c10::TensorType::get();  // where a function takes one of several types, the caller's says more
+    if (first.kind == Bound::Kind::Container)
+      if (c10::TypePtr member = memberOf(*type, first.container->kind)) type = std::move(member);
     const std::vector<c10::TypePtr>& asked = n->tys(jit::attr::types);
     if (std::any_of(asked.begin(), asked.end(), [&](const c10::TypePtr& t) { return type->isSubtypeOf(*t); }))
       return known(true);
-    return type->kind() == c10::TypeKind::TensorType ? known(false) : false;
+    return isExact(*type) ? known(false) : false;
   }
   if (op == "unchecked_cast" || op == "unchecked_unwrap_optional" || op == "_unwrap_optional" || op == "detach" ||
       op == "alias" || op == "data" || op == "lift_fresh") {

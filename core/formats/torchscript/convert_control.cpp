@@ -27,6 +27,10 @@ void TorchScriptConverter::run(const jit::Block* block, Env& env) {
   }
 }
 
+// What certainly is None, as TorchScript's type says, is no value of the graph: no block returns it, no loop carries
+// it.
+static bool isNone(const jit::Value* v) { return v->type()->kind() == c10::TypeKind::NoneType; }
+
 // A block of a node that may not run: an exception in it ends that block alone. Returns whether it certainly raises.
 bool TorchScriptConverter::runInside(const jit::Block* block, Env& env) {
   run(block, env);
@@ -44,7 +48,7 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
     }
     return;
   }
-  materialiseChanged({n->blocks()[0], n->blocks()[1]}, env, n);
+  materialiseChanged(n, env);
   const NodeId node = append("prim.If", {condition}, n);
   const BlockId outer = block_;
   bool bothRaise = true;
@@ -52,16 +56,22 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
     block_ = g_.addBlock(node);
     bothRaise &= runInside(b, env);
     std::vector<Argument> returns;
-    for (const jit::Value* v : b->outputs()) returns.push_back(argument(bound(v, env), n));
+    for (size_t i = 0; i < n->outputs().size(); ++i)
+      if (!isNone(n->output(i))) returns.push_back(argument(bound(b->outputs()[i], env), n));
     g_.setReturns(block_, std::move(returns));
     block_ = outer;
   }
   const std::vector<BlockId> blocks = g_.node(node).blocks;
-  for (size_t i = 0; i < n->outputs().size(); ++i) {
-    const jit::Value* v = n->outputs()[i];
+  size_t place = 0;
+  for (const jit::Value* v : n->outputs()) {
+    if (isNone(v)) {
+      env[v] = Bound::of(Argument());
+      continue;
+    }
     const ValueId made = g_.addOutput(node, "if", graftType(*v->type()));
     // `x.dim() == 3 and mode == "area"` is no question where the mode is another one.
-    const Argument &yes = g_.block(blocks[0]).returns[i], &no = g_.block(blocks[1]).returns[i];
+    const Argument &yes = g_.block(blocks[0]).returns[place], &no = g_.block(blocks[1]).returns[place];
+    ++place;
     env[v] = yes.as<bool>() && yes == no ? Bound::of(yes) : Bound::of(made);
   }
   raised_ = bothRaise;
@@ -137,9 +147,11 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   const jit::Block* body = n->blocks()[0];
   const auto counting = countingLoop(n);
   if (counting && !counting->start) convertNode(counting->turns->node(), env);  // a constant, perhaps of the body
-  materialiseChanged({body}, env, n);
-  // Of the carried values and what stands for them: without the counter.
-  const auto isLeftOut = [&](size_t carried) { return counting && carried == counting->place; };
+  materialiseChanged(n, env);
+  // Of the carried values and what stands for them: without the counter, and without None.
+  const auto isLeftOut = [&](size_t carried) {
+    return (counting && carried == counting->place) || isNone(n->output(carried));
+  };
   std::vector<Argument> args;
   for (size_t i = 0; i < n->inputs().size(); ++i) {
     if (i >= 2 && isLeftOut(i - 2)) continue;
@@ -158,6 +170,7 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   const BlockId outer = block_;
   block_ = g_.addBlock(node);
   for (size_t i = 0; i < body->inputs().size(); ++i) {
+    if (i >= 1 && isNone(n->output(i - 1))) env[body->inputs()[i]] = Bound::of(Argument());
     if (i >= 1 && isLeftOut(i - 1)) continue;
     const jit::Value* v = body->inputs()[counting && i == 0 ? counting->place + 1 : i];
     env[v] = Bound::of(g_.addBlockParameter(block_, i == 0 ? "trip" : "carried", graftType(*v->type())));
@@ -175,28 +188,35 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   }
   g_.setReturns(block_, std::move(returns));
   block_ = outer;
-  for (size_t i = 0; i < n->outputs().size(); ++i)
-    if (!isLeftOut(i)) env[n->output(i)] = Bound::of(g_.addOutput(node, "loop", graftType(*n->output(i)->type())));
+  for (const jit::Value* v : n->outputs()) {
+    if (isNone(v))
+      env[v] = Bound::of(Argument());
+    else if (!isLeftOut(v->offset()))
+      env[v] = Bound::of(g_.addOutput(node, "loop", graftType(*v->type())));
+  }
 }
 
-/// Finds the lists and dictionaries that exist before a block and that it may change, in its own code or in what it
-/// calls. Follows each value to all containers and objects that it may be; adds nothing to the graph.
+/// Finds the lists and dictionaries that exist before a branch or loop and that may be changed in it, in its own code
+/// or in what it calls, or under another name behind it. Follows each value to all containers and objects that it may
+/// be; adds nothing to the graph.
 class TorchScriptConverter::ChangeSearch {
  public:
   struct Found {
     std::shared_ptr<Container> container;
     c10::TypePtr type;
-    bool changes;  ///< otherwise a loop carries it
+    bool changes;  ///< otherwise a loop carries it, or a result is another name of it
   };
 
   ChangeSearch(TorchScriptConverter& walk, const Env& env) : walk_(walk), env_(env) {}
-  void block(const jit::Block* b) {
-    for (const jit::Node* n : b->nodes()) node(n);
-  }
+  void node(const jit::Node*);
   const std::vector<Found>& found() const { return found_; }
 
  private:
   using May = std::vector<Bound>;
+
+  void block(const jit::Block* b) {
+    for (const jit::Node* n : b->nodes()) node(n);
+  }
 
   May may(const jit::Value*) const;
   void set(const jit::Value* v, May m) {
@@ -209,7 +229,6 @@ class TorchScriptConverter::ChangeSearch {
   Argument literal(const jit::Value*) const;
   void note(const Bound&, const c10::TypePtr&, bool changes);
 
-  void node(const jit::Node*);
   void branch(const jit::Node*);
   void loop(const jit::Node*);
   void call(const jit::Node*);
@@ -222,6 +241,7 @@ class TorchScriptConverter::ChangeSearch {
   const Env& env_;
   std::unordered_map<const jit::Value*, May> made_;
   std::vector<Found> found_;
+  std::unordered_map<const Container*, c10::TypePtr> boxed_;  // types of what the block put into something
   int depth_ = 0;
 };
 
@@ -333,6 +353,13 @@ Argument TorchScriptConverter::ChangeSearch::literal(const jit::Value* v) const 
 
 void TorchScriptConverter::ChangeSearch::note(const Bound& b, const c10::TypePtr& type, bool changes) {
   if (b.kind != Bound::Kind::Container) return;
+  if (const auto optional = type->cast<c10::OptionalType>()) return note(b, optional->getElementType(), changes);
+  if (isBox(b)) {
+    for (const Bound& item : b.container->items)
+      if (const auto boxed = boxed_.find(item.container.get()); isBox(item) || boxed != boxed_.end())
+        note(item, isBox(item) ? type : boxed->second, changes);
+    return;
+  }
   const auto& items = b.container->items;
   if (b.container->kind != Container::Kind::Tuple) {
     // A list of modules cannot become a value.
@@ -381,22 +408,35 @@ void TorchScriptConverter::ChangeSearch::branch(const jit::Node* n) {
     block(b);
     for (size_t i = 0; i < results.size(); ++i) add(results[i], may(b->outputs()[i]));
   }
-  for (size_t i = 0; i < results.size(); ++i) set(n->output(i), std::move(results[i]));
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (walk_.isChangedAnywhere(*n->output(i)->type()))
+      for (const Bound& b : results[i]) note(b, n->output(i)->type(), false);
+    set(n->output(i), std::move(results[i]));
+  }
 }
 
-// Whatever list a loop carries becomes a value.
+// Whatever list a loop carries becomes a value. What a turn makes of a carried value, the next one may change.
 void TorchScriptConverter::ChangeSearch::loop(const jit::Node* n) {
   const jit::Block* turn = n->blocks()[0];
-  for (size_t i = 2; i < n->inputs().size(); ++i) {
-    const May carried = may(n->input(i));
-    for (const Bound& b : carried) note(b, n->input(i)->type(), false);
-    set(turn->inputs()[i - 1], carried);
+  std::vector<May> carried;
+  for (size_t i = 2; i < n->inputs().size(); ++i) carried.push_back(may(n->input(i)));
+  for (bool grows = true; grows;) {
+    for (size_t i = 0; i < carried.size(); ++i) set(turn->inputs()[i + 1], carried[i]);
+    block(turn);
+    grows = false;
+    for (size_t i = 0; i < carried.size(); ++i) {
+      const size_t before = carried[i].size();
+      // A list that the turn made is new in each: only those that were there before are followed further.
+      May next = may(turn->outputs()[i + 1]);
+      std::erase_if(next, isBox);
+      add(carried[i], next);
+      grows |= carried[i].size() > before;
+    }
   }
-  block(turn);
-  for (size_t i = 0; i < n->outputs().size(); ++i) {
-    May result = may(n->input(i + 2));
-    add(result, may(turn->outputs()[i + 1]));
-    set(n->output(i), std::move(result));
+  for (size_t i = 0; i < carried.size(); ++i) {
+    for (const Bound& b : carried[i]) note(b, n->output(i)->type(), false);
+    add(carried[i], may(turn->outputs()[i + 1]));
+    set(n->output(i), std::move(carried[i]));
   }
 }
 
@@ -471,6 +511,8 @@ void TorchScriptConverter::ChangeSearch::other(const jit::Node* n) {
       for (const Bound& list : may(n->input(0)))
         if (isBox(list)) add(list.container->items, here);
     add(given, here);
+    for (const Bound& b : here)
+      if (b.kind == Bound::Kind::Container) boxed_.try_emplace(b.container.get(), n->input(i)->type());
   }
   const bool makes = n->kind() == jit::prim::ListConstruct || n->kind() == jit::prim::DictConstruct ||
                      n->kind() == jit::prim::TupleConstruct;
@@ -488,10 +530,47 @@ void TorchScriptConverter::ChangeSearch::other(const jit::Node* n) {
     if (mayHoldLists(*v->type())) set(v, result);
 }
 
-void TorchScriptConverter::materialiseChanged(std::initializer_list<const jit::Block*> blocks, const Env& env,
-                                              const jit::Node* user) {
+namespace {
+
+/// Calls `f` with each list, tuple and dictionary that a value of that type is or holds.
+template <class F>
+void forEachContainer(const c10::Type& type, const F& f) {
+  if (!mayHoldLists(type) || type.kind() == c10::TypeKind::ClassType || type.kind() == c10::TypeKind::InterfaceType)
+    return;
+  if (type.kind() != c10::TypeKind::OptionalType) f(type);
+  for (const c10::TypePtr& t : type.containedTypes()) forEachContainer(*t, f);
+}
+
+void addChanged(const jit::Block* block, std::set<std::string>& types) {
+  for (const jit::Node* n : block->nodes()) {
+    for (const jit::Block* b : n->blocks()) addChanged(b, types);
+    if (n->hasAttribute(jit::attr::Subgraph)) addChanged(n->g(jit::attr::Subgraph)->block(), types);
+    if (!n->kind().is_aten()) continue;
+    const c10::FunctionSchema* schema = n->maybeSchema();
+    for (size_t i = 0; i < n->inputs().size(); ++i)
+      if (mayHoldLists(*n->input(i)->type()) && isWritten(schema, i))
+        types.insert(n->input(i)->type()->annotation_str());
+  }
+}
+
+}  // namespace
+
+/// Whether some code of the file changes lists or dictionaries such as a value of that type is or holds.
+bool TorchScriptConverter::isChangedAnywhere(const c10::Type& type) {
+  if (!changedTypes_) {
+    changedTypes_.emplace();
+    for (jit::Function* f : file_.module()._ivalue()->compilation_unit()->get_functions())
+      if (auto* script = jit::tryToGraphFunction(*f)) addChanged(script->graph()->block(), *changedTypes_);
+  }
+  bool found = false;
+  if (!changedTypes_->empty())
+    forEachContainer(type, [&](const c10::Type& t) { found |= changedTypes_->contains(t.annotation_str()); });
+  return found;
+}
+
+void TorchScriptConverter::materialiseChanged(const jit::Node* user, const Env& env) {
   ChangeSearch search(*this, env);
-  for (const jit::Block* b : blocks) search.block(b);
+  search.node(user);
   for (const ChangeSearch::Found& f : search.found()) {
     materialise(*f.container, *f.type, user);
     f.container->changed |= f.changes;

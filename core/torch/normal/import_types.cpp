@@ -349,39 +349,78 @@ std::optional<int64_t> largestCut(const Graph& g, const std::vector<NodeId>& ord
   return most;
 }
 
+/// Calls `wrong` for each size that is another one where the symbols are these numbers. Returns whether the model takes
+/// them. Sizes at which some node refuses its arguments, or a tensor would have another rank or no elements, are none
+/// that it takes: a convolution of the meta device does not refuse an image smaller than its window.
+template <class Wrong>
+bool compareAt(const Numbers& numbers, const Graph& g, const std::vector<NodeId>& order, Found& found,
+               const Wrong& wrong) {
+  const auto number = [&](const std::string& symbol) { return numbers.at(symbol); };
+  const Pass seen = runPass(g, order, found.sizes.at(number), false, Scale::Large);
+  if (seen.refused) return false;
+  bool takesThem = true;
+  const auto compareAll = [&](const auto& differs) {
+    for (size_t n = 0; n < found.pass.types.size(); ++n)
+      compareWithExample(found.pass.types[n], seen.types[n], numbers, differs);
+  };
+  compareAll([&](Type&, Dim* d) { takesThem = takesThem && d && sizeAt(*d, numbers).value_or(0) > 0; });
+  if (takesThem) compareAll(wrong);
+  return takesThem;
+}
+
 /// A size that a slice cuts off at a number is that number, or less where there is less; which of both the numbers that
 /// stand for symbols do not tell where all of them lie on one side. Calls `wrong` for each size that is another one on
-/// the other side. Sizes at which some node refuses its arguments, or a tensor would have another rank or no elements,
-/// are none that the model takes: a convolution of the meta device does not refuse an image smaller than its window.
+/// the other side.
 template <class Wrong>
 void compareBeyondCuts(const Graph& g, const std::vector<NodeId>& order, Found& found, const Wrong& wrong) {
   const std::optional<int64_t> cut = largestCut(g, order, found.pass);
   if (!cut) return;
   const auto examples = found.sizes.examples();
-  const auto compareAt = [&](const auto& number) {
-    const Pass seen = runPass(g, order, found.sizes.at(number), false, Scale::Large);
-    if (seen.refused) return false;
-    Numbers numbers;
-    for (const auto& [symbol, example] : examples) numbers[symbol] = number(symbol);
-    bool takesThem = true;
-    const auto compareAll = [&](const auto& differs) {
-      for (size_t n = 0; n < found.pass.types.size(); ++n)
-        compareWithExample(found.pass.types[n], seen.types[n], numbers, differs);
-    };
-    compareAll([&](Type&, Dim* d) { takesThem = takesThem && d && sizeAt(*d, numbers).value_or(0) > 0; });
-    if (takesThem) compareAll(wrong);
-    return takesThem;
-  };
   for (const int64_t few : {1, 2, 3, 5, 8, 13}) {
-    const auto number = [&](const std::string& symbol) { return std::min(few, examples.at(symbol)); };
-    if (few > *cut || compareAt(number)) break;
+    Numbers numbers = examples;
+    for (auto& [symbol, number] : numbers) number = std::min(few, number);
+    if (few > *cut || compareAt(numbers, g, order, found, wrong)) break;
   }
   constexpr int64_t largestLength = 1 << 16;
   if (*cut > largestLength) return;
-  compareAt([&](const std::string& symbol) {
-    const int64_t example = examples.at(symbol);
-    return example > 1 ? std::max(example, *cut + 7) : example;
-  });
+  Numbers numbers = examples;
+  for (auto& [symbol, number] : numbers)
+    if (number > 1) number = std::max(number, *cut + 7);
+  compareAt(numbers, g, order, found, wrong);
+}
+
+/// A diagonal is as long as the smaller one of two sizes. Which one that is, the numbers that stand for symbols do not
+/// tell: they grow from one symbol to the next. Calls `wrong` for each size that is another one where they fall.
+template <class Wrong>
+void compareFalling(const Graph& g, const std::vector<NodeId>& order, Found& found, const Wrong& wrong) {
+  static const std::set<std::string_view> ofTheSmaller{"aten.diagonal.default",
+                                                       "aten.diag.default",
+                                                       "aten.svd.default",
+                                                       "aten.linalg_svd.default",
+                                                       "aten.linalg_svdvals.default",
+                                                       "aten._linalg_svd.default",
+                                                       "aten.qr.default",
+                                                       "aten.linalg_qr.default",
+                                                       "aten.geqrf.default",
+                                                       "aten.linalg_lu.default",
+                                                       "aten.linalg_lu_factor.default",
+                                                       "prim.min.int",
+                                                       "prim.max.int"};
+  const bool any = std::any_of(order.begin(), order.end(),
+                               [&](NodeId id) { return ofTheSmaller.contains(std::string_view(g.node(id).op->name)); });
+  if (!any) return;
+  Numbers numbers = found.sizes.examples();
+  std::vector<std::pair<size_t, std::string>> inOrder;  // s2 before s10
+  int64_t most = 1;
+  for (const auto& [symbol, example] : numbers) {
+    inOrder.emplace_back(symbol.size(), symbol);
+    most = std::max(most, example);
+  }
+  std::sort(inOrder.begin(), inOrder.end());
+  for (size_t i = 0; i < inOrder.size(); ++i)
+    if (int64_t& number = numbers.at(inOrder[i].second); number > 1)
+      number = most + static_cast<int64_t>(inOrder.size() - i);
+  compareAt(numbers, g, order, found, wrong);
 }
 
 /// The symbols of each example's size, and before these the pairs of them where they are few.
@@ -521,6 +560,7 @@ void inferFromExamples(Graph& g, const std::vector<Type>& examples) {
   };
   mistakes(found, forget);
   compareBeyondCuts(g, order, found, forget);
+  compareFalling(g, order, found, forget);
   sizes.declare(g);
   const std::vector<Type> inputs = sizes.types();
   for (size_t i = 0; i < inputs.size(); ++i) g.setType(g.inputs()[i], inputs[i]);

@@ -51,7 +51,7 @@ class BranchSettler {
     const ValueId out = g_.node(id).outputs[0];
     if (g_.isUnused(out)) return false;
     const auto answer = answerOf(g_.node(id));
-    if (!answer || !takesLiteral(out)) return false;
+    if (!answer || !takesLiteral(out, *answer)) return false;
     becomes(out, *answer);
     return true;
   }
@@ -118,7 +118,7 @@ class BranchSettler {
     const std::vector<Argument> results = g_.block(taken).returns;
     const std::vector<ValueId> outputs = n.outputs;
     for (size_t i = 0; i < outputs.size(); ++i)
-      if (!results[i].isValue() && !takesLiteral(outputs[i])) return false;
+      if (!results[i].isValue() && !takesLiteral(outputs[i], results[i])) return false;
     ++(known ? done_.branches : done_.checks);
     for (NodeId inner : g_.order(taken)) g_.moveBefore(inner, id);
     for (const BlockId b : std::vector<BlockId>(g_.node(id).blocks)) g_.setReturns(b, {});
@@ -157,7 +157,7 @@ class BranchSettler {
     for (size_t i = 0; i < n.outputs.size(); ++i) {
       const Argument& result = returns[i + 1];
       const bool isComputed = *trips > 0 && result.isValue() && g_.value(result.valueId()).kind == Value::Kind::Output;
-      if (!isComputed && !takesLiteral(n.outputs[i])) return false;
+      if (!isComputed && !takesLiteral(n.outputs[i], *trips > 0 ? result : n.args[i + 2])) return false;
     }
     const std::vector<ValueId> parameters = g_.block(body).parameters;
     std::vector<Argument> carried(n.args.begin() + 2, n.args.end());
@@ -232,7 +232,8 @@ class BranchSettler {
   bool list(NodeId id) {
     const Node& n = g_.node(id);
     const ValueId out = n.outputs[0];
-    if (g_.value(out).users.empty() || !takesLiteral(out) || g_.value(out).returnUses > 0) return false;
+    if (g_.value(out).users.empty() || !takesLiteral(out, Argument::list({})) || g_.value(out).returnUses > 0)
+      return false;
     for (NodeId user : g_.value(out).users)
       if (!g_.node(user).op->hasSchema || g_.node(user).op->writes() || g_.node(user).op->variadic) return false;
     becomes(out, Argument::list(n.args));
@@ -240,8 +241,8 @@ class BranchSettler {
   }
 
   /// Whether each place that names the value may say what it is instead. A tensor's place would make another tensor of
-  /// it, and what the model returns stays a value.
-  bool takesLiteral(ValueId v) const {
+  /// it, unless it is None and that place is never reached then. What the model returns stays a value.
+  bool takesLiteral(ValueId v, const Argument& literal) const {
     for (const Argument& a : g_.returns()) {
       bool found = false;
       a.forEachValue([&](ValueId r) { found |= r == v; });
@@ -252,10 +253,46 @@ class BranchSettler {
       if (!u.op->hasSchema || u.op->variadic) continue;
       for (size_t i = 0; i < u.args.size(); ++i) {
         if (!u.args[i].isValue() || u.args[i].valueId() != v || i >= u.op->parameters.size()) continue;
-        if (u.op->parameters[i].type.isTensor()) return g_.value(v).type.isTensor();
+        if (u.op->parameters[i].type.isTensor() && !g_.value(v).type.isTensor() &&
+            !(literal.isNone() && isUnreachableForNone(user, v)))
+          return false;
       }
     }
     return true;
+  }
+
+  /// Whether the node stands in a branch that is not taken where the value is None.
+  bool isUnreachableForNone(NodeId id, ValueId v) const {
+    for (BlockId block = g_.node(id).parent; g_.block(block).owner; block = g_.node(g_.block(block).owner).parent) {
+      const Node& owner = g_.node(g_.block(block).owner);
+      if (owner.op->name != "prim.If") continue;
+      const auto truth = truthForNone(owner.args[0], v);
+      if (truth && owner.blocks[*truth ? 0 : 1] != block) return true;
+    }
+    return false;
+  }
+
+  /// What a condition is where the value is None: `v is not None and flag` is false.
+  std::optional<bool> truthForNone(const Argument& condition, ValueId v) const {
+    if (const bool* known = condition.as<bool>()) return *known;
+    const NodeId by = condition.isValue() ? g_.value(condition.valueId()).producer : NodeId();
+    if (!by) return std::nullopt;
+    const Node& n = g_.node(by);
+    const auto isAboutValue = [&] {
+      const auto is = [&](const Argument& a) { return a.isValue() && a.valueId() == v; };
+      return n.args.size() == 2 && ((is(n.args[0]) && n.args[1].isNone()) || (is(n.args[1]) && n.args[0].isNone()));
+    };
+    if (n.op->name == "aten.__is__.default" && isAboutValue()) return true;
+    if (n.op->name == "aten.__isnot__.default" && isAboutValue()) return false;
+    if (n.op->name == "aten.__not__.default") {
+      const auto truth = truthForNone(n.args[0], v);
+      return truth ? std::optional(!*truth) : std::nullopt;
+    }
+    if (n.op->name != "prim.If") return std::nullopt;
+    const auto truth = truthForNone(n.args[0], v);
+    const auto place = std::find(n.outputs.begin(), n.outputs.end(), condition.valueId()) - n.outputs.begin();
+    if (!truth) return std::nullopt;
+    return truthForNone(g_.block(n.blocks[*truth ? 0 : 1]).returns[static_cast<size_t>(place)], v);
   }
 
   void becomes(ValueId v, const Argument& what) {
