@@ -4,6 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "core/ir/calls/written_arguments.h"
 #include "core/ir/declaration_order.h"
 #include "core/ir/verify.h"
 
@@ -112,7 +113,8 @@ bool mayBeOverwritten(const JointGraph& joint, ValueId v) {
   const Graph& g = joint.graph();
   while (const NodeId by = g.value(v).producer) {
     const Node& n = g.node(by);
-    if (!n.op->is(View | Reshape | Identity | MayView | MayReturnArgument) || n.args.empty() || !n.args[0].isValue())
+    if ((!n.op->is(View | Reshape | Identity | MayView) && !mayReturnArgument(n)) || n.args.empty() ||
+        !n.args[0].isValue())
       return false;
     v = n.args[0].valueId();
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/ir/calls/written_arguments.h"
 #include "core/ir/normal_form.h"
 #include "matcher/lang/body.h"
 
@@ -18,7 +19,7 @@ bool isFresh(const Graph& g, ValueId v) {
   if (!by) return false;
   const Operator& op = *g.node(by).op;
   if (op.packetName() == "prim.getitem" || op.packetName().starts_with("pattern.")) return false;
-  return op.hasSchema && !op.aliases() && !op.is(OperatorFact::MayReturnArgument);
+  return op.hasSchema && !op.aliases() && !mayReturnArgument(g.node(by));
 }
 
 bool replaceValue(Term& t, ValueId from, ValueId to) {

@@ -270,7 +270,7 @@ void GraphIndex::findMemory() {
           for (const Argument& a : n.args) uniteAll(a, p);
       continue;
     }
-    if (n.op->is(OperatorFact::MayReturnArgument))
+    if (mayReturnArgument(n))
       for (ValueId out : n.outputs)
         for (const Argument& a : n.args) uniteAll(a, out);
     if (!n.op->aliases()) continue;

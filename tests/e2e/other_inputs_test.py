@@ -65,6 +65,28 @@ class Written(nn.Module):
         return v * 2, x * 2
 
 
+class Shared(nn.Module):
+    """Operators whose results share memory with their operands, which their schemas do not say."""
+
+    def forward(self, x):
+        a, b, c, d, e = x.exp(), x.exp(), x.exp(), x.exp().flatten(), x.exp()
+        views = a.unsafe_chunk(2)[0], b.unsafe_split(1)[1], c.sum_to_size(2, 3), torch.cartesian_prod(d), torch.einsum("ij->ji", e)
+        f = x.exp()
+        more = f.type_as(x), torch.atleast_3d(f)[..., 0], f.unsqueeze(0).to(memory_format=torch.contiguous_format)
+        for t in (a, b, c, d, e, f):
+            t.add_(7.0)
+        return [v * 2 for v in views], [v * 2 for v in more]
+
+
+class Conjugated(nn.Module):
+    """A copy that is written to, and one that is read as numbers."""
+
+    def forward(self, z):
+        w = torch.conj(z).resolve_conj()
+        w += 1
+        return z * 2, w, torch.view_as_real(torch.conj(z).resolve_conj()) * 2, torch.conj(z).imag.resolve_neg().exp()
+
+
 class Assigned(nn.Module):
     def __init__(self):
         super().__init__()
@@ -182,6 +204,13 @@ class OtherInputs(TestCase):
         for x in (torch.zeros(2, 3), torch.zeros(3, 2).t()):
             results = [model(x.clone(memory_format=torch.preserve_format)) for model in pair]
             torch.testing.assert_close(results[1], results[0])
+
+    def test_a_write_shows_in_what_shares_the_memory(self):
+        self.traced(Shared(), (torch.randn(2, 3),), (torch.randn(2, 3),))
+        self.agree(self.written(torch.jit.script(Shared()), (torch.randn(2, 3),)), (torch.randn(2, 3),))
+
+    def test_conjugated_numbers_are_copied_where_the_model_copies_them(self):
+        self.traced(Conjugated(), (torch.randn(2, 3, dtype=torch.complex64),), (torch.randn(4, 3, dtype=torch.complex64),))
 
     def test_a_buffer_that_is_assigned_goes_on_from_call_to_call(self):
         for command in ("apply", "optimize"):

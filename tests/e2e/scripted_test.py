@@ -236,8 +236,9 @@ class Bags(nn.Module):
 class Pads(nn.Module):
     """PyTorch's function takes a tensor or a list, and asks which of them it was given."""
 
-    def forward(self, x):
-        return torch.relu(nn.utils.rnn.pad_sequence([x[0], x[1, :2]])) + nn.utils.rnn.pad_sequence(x[0], True, 1.0).sum()
+    def forward(self, x, rows: List[torch.Tensor]):
+        padded = nn.utils.rnn.pad_sequence(rows, batch_first=True)
+        return torch.relu(nn.utils.rnn.pad_sequence([x[0], x[1, :2]])) + nn.utils.rnn.pad_sequence(x[0], True, 1.0).sum(), padded
 
 
 class Raises(nn.Module):
@@ -680,7 +681,7 @@ class Scripted(TestCase):
         self.same(Grows(), (torch.randn(3), 4), (torch.randn(2), 1))
 
     def test_code_that_asks_for_the_type_of_a_list(self):
-        self.same(Pads(), (torch.randn(2, 3, 4),), (torch.randn(3, 2, 5),))
+        self.same(Pads(), *((torch.randn(shape), [torch.randn(n) for n in lengths]) for shape, lengths in (((2, 3, 4), (2, 3)), ((3, 2, 5), (4,)))))
 
     def test_lists_that_have_another_name_behind_a_branch_or_loop(self):
         self.same(Renames(), (torch.randn(3), 3), (torch.randn(2), 0), (torch.randn(2), 1), (torch.randn(2), 2))

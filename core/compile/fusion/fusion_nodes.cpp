@@ -11,6 +11,7 @@
 #include "core/compile/loops/slow_scan.h"
 #include "core/compile/lower/lower.h"
 #include "core/ir/calls/memory_format.h"
+#include "core/ir/calls/written_arguments.h"
 #include "core/ir/calls/written_sources.h"
 #include "core/text/node_names.h"
 
@@ -297,7 +298,9 @@ bool isWorthAKernelOnGpu(const Graph& g, const Node& n, const lower::Traits& tra
 class Reader {
  public:
   Reader(const Graph& g, const FusionOptions& options)
-      : g_(g), options_(options), nodes_(g.nodeBound()), written_(writtenSources(g)) {}
+      : g_(g), options_(options), nodes_(g.nodeBound()), written_(writtenSources(g)) {
+    if (!written_.empty()) addViews();
+  }
 
   std::vector<FusionNode> read() {
     size_t epoch = 0;
@@ -315,11 +318,26 @@ class Reader {
   }
 
  private:
+  /// What may show the memory of what is written to.
+  void addViews() {
+    for (const NodeId id : g_.order()) {
+      const Node& n = g_.node(id);
+      if (n.op->hasSchema && !n.op->aliases() && !mayReturnArgument(n)) continue;
+      bool any = false;
+      for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { any |= written_.contains(v); });
+      if (any) written_.insert(n.outputs.begin(), n.outputs.end());
+    }
+  }
+
   /// Whether it gives its operand or a copy of it, and something writes to one of both: which of them sees the write
   /// depends on how the operand lies in memory.
   bool mayMissWrites(const Node& n) const {
-    return n.op->is(OperatorFact::MayView) && !n.args.empty() && n.args.front().isValue() && !n.outputs.empty() &&
-           (written_.contains(n.args.front().valueId()) || written_.contains(n.outputs.front()));
+    if (!n.op->is(OperatorFact::MayView) && !mayReturnArgument(n)) return false;
+    bool any = false;
+    const auto look = [&](ValueId v) { any |= written_.contains(v); };
+    for (const Argument& a : n.args) a.forEachValue(look);
+    for (const ValueId v : n.outputs) look(v);
+    return any;
   }
 
   void classify(const Node& n, FusionNode& f) {
@@ -504,8 +522,8 @@ class Reader {
   const Graph& g_;
   const FusionOptions& options_;
   std::vector<FusionNode> nodes_;
-  const std::unordered_set<ValueId> written_;  ///< and what it may be a view of
-  lower::Kind kind_ = lower::Kind::None;       // of the node that was classified last, as the next
+  std::unordered_set<ValueId> written_;   ///< and what it may be a view of
+  lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last, as the next
   std::vector<size_t> multiplied_;
 };
 

@@ -276,11 +276,18 @@ bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
   }
   if (op == "isinstance") {
     c10::TypePtr type = n->input(0)->type();
-    if (first.kind == Bound::Kind::Argument && first.argument.isValue())
-      if (const Type& seen = g_.value(first.argument.valueId()).type; seen.kind == Type::Kind::Tensor)
-        type = c10::TensorType::get();  // where a function takes one of several types, the caller's says more
-    if (first.kind == Bound::Kind::Container)
-      if (c10::TypePtr member = memberOf(*type, first.container->kind)) type = std::move(member);
+    // Where a function takes one of several types, the caller's says more.
+    std::optional<Container::Kind> container;
+    if (first.kind == Bound::Kind::Container) container = first.container->kind;
+    if (first.kind == Bound::Kind::Argument && first.argument.isValue()) {
+      const Type::Kind seen = g_.value(first.argument.valueId()).type.kind;
+      if (seen == Type::Kind::Tensor) type = c10::TensorType::get();
+      if (seen == Type::Kind::List) container = Container::Kind::List;
+      if (seen == Type::Kind::Dict) container = Container::Kind::Dict;
+      if (seen == Type::Kind::Tuple) container = Container::Kind::Tuple;
+    }
+    if (container)
+      if (c10::TypePtr member = memberOf(*type, *container)) type = std::move(member);
     const std::vector<c10::TypePtr>& asked = n->tys(jit::attr::types);
     if (std::any_of(asked.begin(), asked.end(), [&](const c10::TypePtr& t) { return type->isSubtypeOf(*t); }))
       return known(true);

@@ -16,4 +16,12 @@ std::array<ValueId, 2> keptStatistics(const Node& n) {
   return out;
 }
 
+bool mayReturnArgument(const Node& n) {
+  if (n.op->is(OperatorFact::MayReturnArgument)) return true;
+  // Of one operand, PyTorch's einsum permutes and takes diagonals, and sums only where a letter is left out.
+  if (n.op->name != "aten.einsum.default" || n.args.size() < 2) return false;
+  const auto* operands = n.args[1].items();
+  return !operands || operands->size() < 2;
+}
+
 }  // namespace graft

@@ -1,4 +1,4 @@
-// What a call writes to.
+// What a call writes to, and what else shows it.
 #pragma once
 
 #include <array>
@@ -9,6 +9,9 @@ namespace graft {
 
 /// Norms that keep statistics while they train, which their schemas do not say: the values that they write to.
 std::array<ValueId, 2> keptStatistics(const Node&);
+
+/// Whether a result may be one of the arguments, or a view of it, though the schema does not say so.
+bool mayReturnArgument(const Node&);
 
 /// Calls f with each value that the node may write to: of an operator without a schema, with all that it is given, and
 /// with the weight whose attribute it sets.

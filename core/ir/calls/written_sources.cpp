@@ -26,7 +26,7 @@ std::unordered_set<ValueId> writtenSources(const Graph& g) {
     if (!from) continue;
     const Node& n = g.node(from);
     const bool isView = !n.op->hasSchema || !n.blocks.empty() || n.op->aliases() || n.op->writes() ||
-                        n.op->is(OperatorFact::MayReturnArgument) || n.op->name.starts_with("prim.");
+                        mayReturnArgument(n) || n.op->name.starts_with("prim.");
     if (!isView) continue;
     for (const Argument& a : n.args) a.forEachValue(add);
     for (const BlockId b : n.blocks)

@@ -4,6 +4,7 @@
 
 #include <ATen/ops/item.h>
 
+#include "core/ir/calls/written_arguments.h"
 #include "core/ir/normal_form.h"
 #include "core/ir/operators/dtype_facts.h"
 #include "core/torch/normal/imported_graph.h"
@@ -112,14 +113,13 @@ class Functionaliser {
     if (value.kind != Value::Kind::Output || !value.type.isTensor()) return false;
     const Node& producer = g_.node(value.producer);
     return producer.op->hasSchema && !producer.op->aliases() && !producer.op->writes() && !producer.op->variadic &&
-           producer.blocks.empty() && producer.op->name != "prim.getitem" &&
-           !producer.op->is(OperatorFact::MayReturnArgument) && producer.parent == g_.node(writer).parent;
+           producer.blocks.empty() && producer.op->name != "prim.getitem" && !mayReturnArgument(producer) &&
+           producer.parent == g_.node(writer).parent;
   }
 
   bool mayKeep(NodeId user, ValueId target) const {
     const Node& u = g_.node(user);
-    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || u.op->is(OperatorFact::MayReturnArgument))
-      return true;
+    if (!u.op->hasSchema || u.op->variadic || !u.blocks.empty() || mayReturnArgument(u)) return true;
     for (size_t i = 0; i < u.args.size(); ++i) {
       bool uses = false;
       u.args[i].forEachValue([&](ValueId v) { uses |= v == target; });
