@@ -63,6 +63,35 @@ class MatchesTest : public test::WindowFixture {
     QVERIFY(rules->hasFocus());
   }
 
+  void whatIsPressedInAScrolledListIsTheCurrentRule() {
+    open();
+    QString text;
+    for (int i = 0; i < 12; ++i)
+      text += QStringLiteral(
+                  "class Norm%1(Rule):\n    # match: layer_norm\n    def pattern(x):\n        return x\n\n    def "
+                  "replacement(x):\n        return x\n\n\n")
+                  .arg(i, 2, 10, QLatin1Char('0'));
+    type(text);
+    auto* rules = window_->findChild<QTreeWidget*>(QStringLiteral("ruleList"));
+    QTRY_COMPARE(rules->topLevelItemCount(), 12);
+    document().setCurrentRule(QStringLiteral("Norm11"));
+    const auto isSeen = [&] {
+      return rules->viewport()->rect().contains(rules->visualItemRect(rules->currentItem()).center());
+    };
+    QTRY_VERIFY(isSeen());  // the current one comes into view
+    // The first row in view, by the mouse: the row that is marked is the rule that Apply applies.
+    const QTreeWidgetItem* first = rules->itemAt(4, 4);
+    const QString name = first->text(0);
+    QVERIFY(name != QStringLiteral("Norm00") && name != document().currentRule());
+    QTest::mouseClick(rules->viewport(), Qt::LeftButton, {}, QPoint(10, 6));
+    QCOMPARE(document().currentRule(), name);
+    QCOMPARE(rules->selectedItems().size(), 1);
+    QCOMPARE(rules->selectedItems().front()->text(0), name);
+    QCOMPARE(rules->currentItem()->text(0), name);
+    window_->resize(1024, 600);
+    QTRY_VERIFY(isSeen());
+  }
+
   void lastMatchesStayGreyWhileTheTextIsWrong() {
     open();
     type(QString::fromLatin1(rulesText));

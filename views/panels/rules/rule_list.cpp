@@ -40,13 +40,18 @@ RuleList::RuleList(Document& document, QWidget* parent) : QTreeWidget(parent), d
   setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Maximum);
   new EmptyHint(this, tr("The rules of the text above are listed here."));
   connect(this, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
-    if (!filling_ && item) Q_EMIT chosen(item->data(RuleName, Qt::UserRole).toString());
+    if (filling_ || !item) return;
+    isChoosing_ = true;
+    Q_EMIT chosen(nameOf(*item));
+    isChoosing_ = false;
   });
   refresh();
 }
 
-void RuleList::refresh() {
-  filling_ = true;
+QString RuleList::nameOf(const QTreeWidgetItem& item) { return item.data(RuleName, Qt::UserRole).toString(); }
+
+/// While one chooses, each rule keeps its row: what is pressed stays under the pointer.
+std::vector<const RuleInfo*> RuleList::rulesInOrder() const {
   const QHash<QString, double>& gains = document_.gains();
   std::vector<const RuleInfo*> rules;
   for (const RuleInfo& r : document_.rules()) rules.push_back(&r);
@@ -54,24 +59,59 @@ void RuleList::refresh() {
     if (a->matches.size() != b->matches.size()) return a->matches.size() > b->matches.size();
     return gains.value(a->name, 0) > gains.value(b->name, 0);
   });
-  clear();
+  if (!isChoosing_) return rules;
+  QHash<QString, int> rows;
+  for (int i = 0; i < topLevelItemCount(); ++i) rows.insert(nameOf(*topLevelItem(i)), i);
+  const int last = topLevelItemCount();
+  std::stable_sort(rules.begin(), rules.end(), [&](const RuleInfo* a, const RuleInfo* b) {
+    return rows.value(a->name, last) < rows.value(b->name, last);
+  });
+  return rules;
+}
+
+/// Rows are filled anew, never made anew: Qt selects the row that was pressed after it told that it is the current one.
+void RuleList::refresh() {
+  filling_ = true;
+  const auto rules = rulesInOrder();
+  const auto count = static_cast<int>(rules.size());
+  while (topLevelItemCount() > count) delete takeTopLevelItem(count);
+  while (topLevelItemCount() < count) new QTreeWidgetItem(this);
+  QTreeWidgetItem* current = nullptr;
   bool anyGain = false;
-  for (const RuleInfo* r : rules) {
-    const bool isKnown = r->matched || !r->matches.empty();
-    const bool hasGain = gains.contains(r->name);
-    anyGain |= hasGain;
-    auto* item = new QTreeWidgetItem(this, {r->name, isKnown ? QString::number(r->matches.size()) : QString(),
-                                            hasGain ? gainText(gains.value(r->name)) : QString()});
-    item->setData(RuleName, Qt::UserRole, r->name);
-    item->setToolTip(RuleName, r->description.isEmpty() ? r->name : r->name + QLatin1Char('\n') + r->description);
-    for (const int column : {Matches, Gain}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
-    if (isKnown && r->matches.empty())
-      for (const int column : {RuleName, Matches}) item->setForeground(column, toQt(themePalette().faint()));
-    if (r->name == document_.currentRule()) setCurrentItem(item);
+  for (int i = 0; i < count; ++i) {
+    const RuleInfo& rule = *rules[static_cast<size_t>(i)];
+    fill(*topLevelItem(i), rule);
+    anyGain |= document_.gains().contains(rule.name);
+    if (rule.name == document_.currentRule()) current = topLevelItem(i);
   }
+  setCurrentItem(current);
   setColumnHidden(Gain, !anyGain);
   filling_ = false;
   updateGeometry();
+  if (!isChoosing_) showCurrent();
+}
+
+void RuleList::fill(QTreeWidgetItem& item, const RuleInfo& rule) const {
+  const QHash<QString, double>& gains = document_.gains();
+  const bool isKnown = rule.matched || !rule.matches.empty();
+  const bool isFaint = isKnown && rule.matches.empty();
+  item.setText(RuleName, rule.name);
+  item.setText(Matches, isKnown ? QString::number(rule.matches.size()) : QString());
+  item.setText(Gain, gains.contains(rule.name) ? gainText(gains.value(rule.name)) : QString());
+  item.setData(RuleName, Qt::UserRole, rule.name);
+  item.setToolTip(RuleName, rule.description.isEmpty() ? rule.name : rule.name + QLatin1Char('\n') + rule.description);
+  for (const int column : {Matches, Gain}) item.setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+  for (const int column : {RuleName, Matches})
+    item.setForeground(column, isFaint ? QBrush(toQt(themePalette().faint())) : QBrush());
+}
+
+void RuleList::showCurrent() {
+  if (currentItem()) scrollToItem(currentItem());
+}
+
+void RuleList::resizeEvent(QResizeEvent* e) {
+  QTreeWidget::resizeEvent(e);
+  showCurrent();
 }
 
 int RuleList::heightOf(int rows) const {

@@ -23,10 +23,15 @@ class RuleList : public QTreeWidget {
   void chosen(const QString& rule);
 
  private:
+  static QString nameOf(const QTreeWidgetItem& item);
+  std::vector<const RuleInfo*> rulesInOrder() const;
+  void fill(QTreeWidgetItem& item, const RuleInfo& rule) const;
+  void showCurrent();
+  void resizeEvent(QResizeEvent* e) override;
   int heightOf(int rows) const;
 
   Document& document_;
-  bool filling_ = false;
+  bool filling_ = false, isChoosing_ = false;
 };
 
 }  // namespace graft
