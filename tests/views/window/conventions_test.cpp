@@ -398,6 +398,36 @@ class ConventionsTest : public test::WindowFixture {
     }
   }
 
+  void aWindowThatWasKilledInAPreviewShowsThatPlaceAgain() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->canvas()->setDepth(-1);
+    document().preview(QStringLiteral("Attention"), {3});
+    QTRY_VERIFY(document().isPreviewing() && window_->beforeCanvas()->isVisible());
+    const auto nearest = [](const Canvas& canvas) {
+      const QPointF middle = canvas.visibleSceneRect().center();
+      QString key;
+      double best = 1e9;
+      for (const auto& [k, box] : canvas.scene()->boxOfKey.asKeyValueRange()) {
+        const double far = (canvas.scene()->rect(box).center() - middle).manhattanLength();
+        if (!canvas.scene()->view.boxes[static_cast<size_t>(box)].open && far < best) key = k, best = far;
+      }
+      return key;
+    };
+    QTest::qWait(100);
+    const QString place = nearest(*window_->beforeCanvas());
+    killTheWindow();
+    window_ = std::make_unique<MainWindow>(test::fakeEngine());
+    window_->restoreSession(true);
+    window_->show();
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && window_->canvas()->scene(), 10000);
+    // No preview beside it, and so a drawing that is laid out otherwise: the same place is in view.
+    const Canvas& canvas = *window_->canvas();
+    QTRY_VERIFY(canvas.visibleSceneRect().contains(canvas.scene()->rect(canvas.scene()->boxOf(place)).center()));
+    QTest::qWait(100);  // panels that come later leave it there
+    QVERIFY(canvas.visibleSceneRect().contains(canvas.scene()->rect(canvas.scene()->boxOf(place)).center()));
+  }
+
   void anotherModelThanTheKilledWindowsLosesNoneOfItsSteps() {
     open();
     type(QString::fromLatin1(rulesText));

@@ -14,6 +14,26 @@
 #include "views/window/panel_docks.h"
 
 namespace graft {
+namespace {
+
+/// The box that is nearest to `at` and holds no others; -1 where there is none. A place in a drawing is said by it:
+/// another layout has it elsewhere.
+int boxNearest(const Scene& scene, QPointF at) {
+  int nearest = -1;
+  double best = 0;
+  for (size_t i = 0; i < scene.view.boxes.size(); ++i) {
+    const double far = (scene.rect(static_cast<int>(i)).center() - at).manhattanLength();
+    if (scene.view.boxes[i].open || (nearest >= 0 && far >= best)) continue;
+    nearest = static_cast<int>(i), best = far;
+  }
+  return nearest;
+}
+
+QJsonArray toJson(QPointF p) { return {std::round(p.x()), std::round(p.y())}; }
+
+QPointF pointOf(const QJsonValue& v) { return {v.toArray().at(0).toDouble(), v.toArray().at(1).toDouble()}; }
+
+}  // namespace
 
 WindowSession::WindowSession(Document& document, TrainingCut& cut, Comparison& comparison, PanelDocks& docks,
                              WindowFiles& files, QObject* parent)
@@ -39,7 +59,8 @@ QJsonObject WindowSession::state() const {
 }
 
 QJsonObject WindowSession::viewState() const {
-  const Canvas* canvas = comparison_.canvas();
+  // A preview is not taken up again: the model as it is stands beside it.
+  const Canvas* canvas = document_.isPreviewing() ? comparison_.before() : comparison_.canvas();
   if (!canvas->scene() || canvas->isPartial()) return {};
   const ViewOptions& options = comparison_.moduleOptions();
   const auto list = [](const std::set<std::string, std::less<>>& paths) {
@@ -48,6 +69,8 @@ QJsonObject WindowSession::viewState() const {
     return out;
   };
   const QPointF middle = canvas->visibleSceneRect().center();
+  const int nearest = boxNearest(*canvas->scene(), middle);
+  if (nearest < 0) return {};
   QJsonObject cut;
   if (document_.isJoint()) {
     cut = cut_.wishes();
@@ -63,7 +86,9 @@ QJsonObject WindowSession::viewState() const {
           {QStringLiteral("closed"), list(options.closed)},
           {QStringLiteral("unfolded"), list(options.unfolded)},
           {QStringLiteral("scale"), canvas->scale()},
-          {QStringLiteral("middle"), QJsonArray{std::round(middle.x()), std::round(middle.y())}},
+          {QStringLiteral("at"),
+           selectionKey(*canvas->scene()->graph, canvas->scene()->view.boxes[static_cast<size_t>(nearest)])},
+          {QStringLiteral("beside"), toJson(middle - canvas->scene()->rect(nearest).center())},
           {QStringLiteral("selection"), QJsonArray::fromStringList(document_.selection())}};
 }
 
@@ -99,11 +124,11 @@ void WindowSession::resumeView() {
   Canvas* canvas = comparison_.canvas();
   if (resumed_.isEmpty() || !canvas->scene() || canvas->isPartial()) return;
   const QJsonObject view = std::exchange(resumed_, {});
-  const QJsonArray middle = view.value(QLatin1String("middle")).toArray();
+  const int at = canvas->scene()->boxOfKey.value(view.value(QLatin1String("at")).toString(), -1);
   const double scale = view.value(QLatin1String("scale")).toDouble();
-  if (middle.size() == 2 && scale > 0) {
+  if (at >= 0 && scale > 0) {
     canvas->setView(canvas->origin(), scale);
-    canvas->panTo({middle[0].toDouble(), middle[1].toDouble()});
+    canvas->panTo(canvas->scene()->rect(at).center() + pointOf(view.value(QLatin1String("beside"))));
   }
   QStringList selection;
   for (const QJsonValue v : view.value(QLatin1String("selection")).toArray()) selection << v.toString();
