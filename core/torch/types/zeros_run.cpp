@@ -3,7 +3,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/empty_strided.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/jit/runtime/operator.h>
@@ -28,25 +28,23 @@ at::Tensor onMeta(const at::Tensor& t) {
   return t.defined() ? at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta)) : t;
 }
 
-}  // namespace
-
-ZerosRun runOnZeros(const Operator& op, const torch::jit::Operator& operation,
-                    const std::vector<c10::IValue>& arguments, std::vector<c10::IValue>& results, std::string& why) {
-  if (!isPlain(op)) return ZerosRun::None;
+/// Runs the operator with `number` as each element of its tensors.
+ZerosRun runOn(double number, const torch::jit::Operator& operation, const std::vector<c10::IValue>& arguments,
+               std::vector<c10::IValue>& results, std::string& why) {
   int64_t elements = 0;
-  const auto zeros = [&](const at::Tensor& t) {
+  const auto filled = [&](const at::Tensor& t) {
     if (!t.defined() || !t.is_meta()) return t;
     if ((elements += t.numel()) > mostElements) return t;
-    return at::zeros(t.sizes(), t.options().device(c10::kCPU));
+    return at::full(t.sizes(), number, t.options().device(c10::kCPU));
   };
   torch::jit::Stack stack;
   for (const c10::IValue& v : arguments) {
     if (v.isDevice()) return ZerosRun::None;
     if (v.isTensor()) {
-      stack.emplace_back(zeros(v.toTensor()));
+      stack.emplace_back(filled(v.toTensor()));
     } else if (v.isTensorList()) {
       c10::List<at::Tensor> list;
-      for (const at::Tensor& t : v.toTensorVector()) list.push_back(zeros(t));
+      for (const at::Tensor& t : v.toTensorVector()) list.push_back(filled(t));
       stack.emplace_back(std::move(list));
     } else {
       stack.push_back(v);
@@ -77,6 +75,19 @@ ZerosRun runOnZeros(const Operator& op, const torch::jit::Operator& operation,
   }
   results = std::move(stack);
   return ZerosRun::Done;
+}
+
+}  // namespace
+
+ZerosRun runOnZeros(const Operator& op, const torch::jit::Operator& operation,
+                    const std::vector<c10::IValue>& arguments, std::vector<c10::IValue>& results, std::string& why) {
+  if (!isPlain(op)) return ZerosRun::None;
+  std::string whyNotZeros;
+  ZerosRun run = runOn(0, operation, arguments, results, whyNotZeros);
+  // Whole numbers cannot be divided by zeros.
+  if (run == ZerosRun::Refused) run = runOn(1, operation, arguments, results, why);
+  if (run == ZerosRun::Refused) why = whyNotZeros;
+  return run;
 }
 
 }  // namespace graft

@@ -1,5 +1,5 @@
-// What an operator makes that has no kernel for meta tensors (_int_mm, histc): a run on zeros tells. Only for operators
-// whose results' sizes do not depend on the numbers.
+// What an operator makes that has no kernel for meta tensors (_int_mm, histc): a run on zeros tells, or one on ones
+// where it refuses zeros. Only for operators whose results' sizes do not depend on the numbers.
 //
 //   std::vector<c10::IValue> results;
 //   if (runOnZeros(*n.op, *operation, stack, results) == ZerosRun::Done) …      // meta tensors again

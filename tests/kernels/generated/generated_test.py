@@ -153,6 +153,18 @@ graph pieces {
         w = torch.tensor([1.0, 2.0, float("inf"), -1.0, 1.0, 1.0, 2.0, 2.0])
         self.check(generated([x, w], POINTWISE)[0], pointwise(x, w))
 
+    def test_zeros_keep_their_signs_as_in_aten(self):
+        x = torch.tensor([0.0, -0.0, -1.0, 0.25, float("nan")]).repeat(8)
+        for call in ("relu.default(%x)", "relu6.default(%x)", "hardtanh.default(%x, -1.0, 0.0)", "clamp_min.default(%x, 0)",
+                     "clamp.default(%x, 0.0, 1.0)"):
+            program = f"generated 1\ngraph zeros {{\n  input %x : f32[40]\n  %y = aten.{call} : f32[40]\n  return %y\n}}\n"
+            name, _, rest = call.partition(".default(%x")
+            given = [float(a) for a in rest.strip(",) ").split(", ") if a]
+            expected = getattr(torch.ops.aten, name)(x, *given)
+            got = generated([x], program, [])[0]
+            torch.testing.assert_close(got, expected, rtol=0, atol=0, equal_nan=True)
+            self.assertEqual(got.signbit().logical_and(~x.isnan()).tolist(), expected.signbit().logical_and(~x.isnan()).tolist(), call)
+
     def test_gradients_flow_through_the_aten_operators(self):
         x = torch.randn(4, 8, dtype=torch.float64, requires_grad=True)
         w = torch.randn(8, dtype=torch.float64, requires_grad=True)

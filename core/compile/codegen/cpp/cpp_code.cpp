@@ -46,11 +46,11 @@ To cast(From x) {
 }
 template <class T>
 T minimum(T a, T b) {
-  return a != a ? a : a < b ? a : b;
+  return b != b || b < a ? b : a;
 }
 template <class T>
 T maximum(T a, T b) {
-  return a != a ? a : a > b ? a : b;
+  return b != b || b > a ? b : a;
 }
 // NaN is greater and less than everything else.
 template <class T>

@@ -124,11 +124,11 @@ DEVICE T times(T a, T b) {
 }
 template <class T>
 DEVICE T minimum(T a, T b) {
-  return a != a ? a : a < b ? a : b;
+  return b != b || b < a ? b : a;
 }
 template <class T>
 DEVICE T maximum(T a, T b) {
-  return a != a ? a : a > b ? a : b;
+  return b != b || b > a ? b : a;
 }
 template <>
 DEVICE f32 minimum<f32>(f32 a, f32 b) {

@@ -180,9 +180,11 @@ Value IrOperations::extreme(bool isMaximum, const Value& a, const Value& b) {
     const char* less = isUnsigned(a.dtype) ? "icmp ult" : "icmp slt";
     return b_.select(b_.compare(less, a, b), isMaximum ? b : a, isMaximum ? a : b);
   }
-  // The second operand where one is NaN, which is right unless it is the first.
-  const Value chosen = b_.select(b_.compare(isMaximum ? "fcmp ogt" : "fcmp olt", a, b), a, b);
-  return b_.select(b_.compare("fcmp uno", a, a), a, chosen);
+  // The first operand where they are equal, as in PyTorch's relu(-0.0), and where one is NaN, which is right unless it
+  // is the second.
+  const Value chosen = b_.select(b_.compare(isMaximum ? "fcmp olt" : "fcmp ogt", a, b), b, a);
+  if (const auto number = constantOf(b); number && !std::isnan(*number)) return chosen;
+  return b_.select(b_.compare("fcmp uno", b, b), b, chosen);
 }
 
 Value IrOperations::combine(ReduceKind kind, const Value& sofar, const Value& next) {
