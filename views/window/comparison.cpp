@@ -96,6 +96,11 @@ void Comparison::setShowingKernels(bool on) {
   refreshDecorations();
 }
 
+void Comparison::setShowingMatches(bool on) {
+  showsMatches_ = on;
+  refreshDecorations();
+}
+
 void Comparison::setGrouping(Grouping grouping) {
   const bool was = grouping_.drawn != nullptr, is = grouping.drawn != nullptr;
   if (!was && !is) return;
@@ -339,7 +344,7 @@ void Comparison::refreshDecorations() {
     addKernel(d.after, *kernel);
   } else if (showsKernels_) {
     // what rules match is another arrangement's
-  } else if (rule && !both) {
+  } else if (rule && showsMatches_ && !both) {
     addMatches(d.after, *rule);
     d.after.stale = document_.ruleError().any();
   }

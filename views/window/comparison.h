@@ -30,6 +30,8 @@ class Comparison : public QSplitter {
   const NodeNumbers& numbers() const { return numbers_; }
   /// The nodes of the kernel that is looked at wear the colours of its code.
   void setShowingKernels(bool on);
+  /// Where no rules are in sight, nodes have the colours of their kinds instead.
+  void setShowingMatches(bool on);
   /// A drawing of a graph's nodes in other containers.
   struct Grouping {
     GraphRef of;      ///< the graph whose place it takes, while the document shows that
@@ -110,7 +112,7 @@ class Comparison : public QSplitter {
   bool comparing_ = false, columns_ = true, foldsDeadEnds_ = true;
   Flow flow_ = Flow::Down;
   bool following_ = false;  ///< one canvas is being moved after the other
-  bool showsKernels_ = false;
+  bool showsMatches_ = true, showsKernels_ = false;
   int fromStep_ = 0;
   Grouping grouping_;
   ViewOptions moduleOptions_;

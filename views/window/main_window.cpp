@@ -206,6 +206,7 @@ void MainWindow::afterArranging(Arrangement arrangement) {
   QTimer::singleShot(0, this, &MainWindow::skipUnusedTabBars);  // once the panels have their places
   const bool compares = arrangement == Arrangement::Measure;
   if (compares != comparison_->isComparing()) setCompare(compares);
+  comparison_->setShowingMatches(arrangement != Arrangement::Explore);
   compile_->setShown(arrangement == Arrangement::Compile);
   if (tour_) QTimer::singleShot(0, tour_, &Tour::settle);
 }

@@ -37,6 +37,19 @@ class MatchesTest : public test::WindowFixture {
     QCOMPARE(window_->panel<PatternPanel>()->scene()->graph->nodeCount(), size_t{5});
   }
 
+  void whereNoRulesAreInSightNodesHaveTheColoursOfTheirKinds() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    QVERIFY(window_->canvas()->boxDecorations().anyPattern);
+    window_->arrange(Arrangement::Explore);
+    QVERIFY(!window_->canvas()->boxDecorations().anyPattern);
+    window_->openModel(model_);  // of another model as well
+    QTRY_VERIFY(!document().isOpening() && rule().matched && !rule().matches.empty());
+    QVERIFY(!window_->canvas()->boxDecorations().anyPattern);
+    window_->arrange(Arrangement::Rewrite);
+    QVERIFY(window_->canvas()->boxDecorations().anyPattern);
+  }
+
   void rulesAreSortedByTheirMatches() {
     open();
     const QString text = QStringLiteral(
