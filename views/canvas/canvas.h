@@ -46,7 +46,11 @@ class Canvas : public QWidget {
   double titleRoom() const { return title_.isEmpty() ? 0 : CanvasFrame::titleHeight; }
   void setPlaceholder(const QString& text) { placeholder_ = text, update(); }
   /// What is said of an edge, by the number that it has in the scene; "" for nothing.
-  void setEdgeTips(std::function<QString(int)> tip) { edgeTip_ = std::move(tip); }
+  /// `leads`: of edges that run side by side these are meant first, and a click is on these alone.
+  void setEdgeTips(std::function<QString(int)> tip, std::function<bool(int)> leads) {
+    edgeTip_ = std::move(tip);
+    edgeLeads_ = std::move(leads);
+  }
   /// Which kernel computes a node; "" where nobody knows.
   void setKernelOf(std::function<QString(const QString& node)> kernel) { kernelOf_ = std::move(kernel); }
   const HoverCard* card() const { return card_; }
@@ -170,6 +174,7 @@ class Canvas : public QWidget {
   std::vector<char> selected_, lit_;  ///< by box
   QStringList litNodes_;
   std::function<QString(int)> edgeTip_;
+  std::function<bool(int)> edgeLeads_;
   std::function<QString(const QString&)> kernelOf_;
   int hover_ = -1;
   QPointF origin_;  ///< of the scene at the widget's top left

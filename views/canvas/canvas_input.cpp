@@ -75,7 +75,7 @@ void Canvas::mouseReleaseEvent(QMouseEvent* e) {
   const CanvasFrame framed = frame();
   for (const EdgeMark& m : framed.marks())
     if (m.place.contains(e->position())) return panTo(scene_->rect(m.nearest).center());
-  if (const int edge = edgeUnder(e->position()); edge >= 0 && e->modifiers() == Qt::NoModifier)
+  if (const int edge = edgeUnder(e->position()); edge >= 0 && edgeLeads_(edge) && e->modifiers() == Qt::NoModifier)
     return Q_EMIT edgeClicked(edge);
   const int box = scene_->boxAt(toScene(e->position()));
   QStringList keys;
@@ -238,9 +238,12 @@ int Canvas::edgeUnder(QPointF point) const {
   const int box = scene_->boxAt(toScene(point));
   if (box >= 0 && !scene_->view.boxes[static_cast<size_t>(box)].open) return -1;
   constexpr double near = 5;  // pixels
-  for (const int edge : scene_->edgesAt(toScene(point), near / scale_))
-    if (!edgeTip_(edge).isEmpty()) return edge;
-  return -1;
+  int other = -1;
+  for (const int edge : scene_->edgesAt(toScene(point), near / scale_)) {
+    if (edgeLeads_(edge)) return edge;
+    if (other < 0 && !edgeTip_(edge).isEmpty()) other = edge;
+  }
+  return other;
 }
 
 bool Canvas::event(QEvent* e) {

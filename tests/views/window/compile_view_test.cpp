@@ -185,6 +185,35 @@ class CompileViewTest : public test::WindowFixture {
     QVERIFY(canvas().scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm_add")));
   }
 
+  void anEdgeThatFusionDidNotLookAtSaysWhy() {
+    openCompile();
+    view().setByKernels(true);
+    int edge = -1;  // out of a product of a library, into the kernel that reads it
+    for (size_t e = 0; e < canvas().scene()->view.edges.size() && edge < 0; ++e)
+      if (canvas().scene()->view.edges[e].to == canvas().scene()->boxOf(QStringLiteral("@kernel gelu_layer_norm")) &&
+          canvas().scene()->view.boxes[static_cast<size_t>(canvas().scene()->view.edges[e].from)].title == "linear")
+        edge = static_cast<int>(e);
+    QVERIFY(edge >= 0);
+    const QString tip = view().edgeTip(edge);
+    QVERIFY2(tip.contains(QStringLiteral("Fusion did not look at linear")), qPrintable(tip));
+    QVERIFY2(tip.contains(QStringLiteral("kernels with matrix products are generated for GPUs alone")),
+             qPrintable(tip));
+    // Its menu has the actions, which are not to be had, and the reason.
+    QStringList words;
+    QTimer::singleShot(0, this, [&] {
+      auto* menu = qobject_cast<QMenu*>(QApplication::activePopupWidget());
+      QVERIFY(menu);
+      for (const QAction* a : menu->actions()) {
+        words << a->text();
+        QVERIFY(!a->isEnabled() || a->isSeparator());
+      }
+      menu->close();
+    });
+    Q_EMIT canvas().edgeMenuAsked(canvas().mapToGlobal(QPoint(50, 50)), edge);
+    QVERIFY(words.value(0).startsWith(QStringLiteral("&Fuse linear")));
+    QVERIFY(words.last().contains(QStringLiteral("generated for GPUs alone")));
+  }
+
   void twoChipsOpenCompare() {
     openCompile();
     compilation().apply();

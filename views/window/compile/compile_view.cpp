@@ -80,7 +80,11 @@ void CompileView::setShown(bool on) {
   compilation_.setActive(on);
   Comparison& comparison = window_.comparison();
   comparison.setShowingKernels(on);
-  window_.canvas()->setEdgeTips(on ? [this](int edge) { return edgeTip(edge); } : std::function<QString(int)>());
+  if (on)
+    window_.canvas()->setEdgeTips([this](int edge) { return edgeTip(edge); },
+                                  [this](int edge) { return pairOf(edge) != nullptr; });
+  else
+    window_.canvas()->setEdgeTips({}, {});
   regroup();
 }
 
@@ -221,9 +225,41 @@ const FusionPair* CompileView::pairOf(int edge) const {
   return found;
 }
 
+std::optional<CompileView::Ends> CompileView::endsOf(int edge) const {
+  const SceneRef scene = window_.canvas()->scene();
+  if (!scene || !compilation_.isKnown() || edge < 0 || edge >= static_cast<int>(scene->view.edges.size())) return {};
+  const VisibleEdge& e = scene->view.edges[static_cast<size_t>(edge)];
+  const Value& value = scene->graph->value(e.value);
+  if (value.kind != Value::Kind::Output) return {};
+  const auto name = [&](NodeId node) { return toQt(scene->graph->node(node).name); };
+  for (const NodeId user : value.users)
+    if (scene->view.boxOfNode[user.index] == e.to) return Ends{name(value.producer), name(user)};
+  return {};
+}
+
+/// Why fusion never looked at the two.
+QString CompileView::whyNoPair(const Ends& ends) const {
+  const CompilePlan& plan = compilation_.plan();
+  for (const QString& node : {ends.producer, ends.consumer})
+    if (const auto why = plan.whyAlone.find(node); why != plan.whyAlone.end())
+      return tr("%1 is part of no generated kernel: %2").arg(node, *why);
+  for (const QString& node : {ends.producer, ends.consumer}) {
+    const KernelInfo* kernel = plan.kernelOf(node);
+    if (!kernel) return tr("%1 launches no kernel").arg(node);
+    if (!kernel->isGenerated()) return tr("%1 runs as it is: %2").arg(node, originText(kernel->origin));
+  }
+  return plan.kernelOf(ends.producer) == plan.kernelOf(ends.consumer) ? tr("one kernel computes both")
+                                                                      : tr("they were not candidates for one kernel");
+}
+
 QString CompileView::edgeTip(int edge) const {
   const FusionPair* p = pairOf(edge);
-  if (!p) return {};
+  if (!p) {
+    const auto ends = endsOf(edge);
+    if (!ends) return {};
+    return tr("<b>Fusion did not look at %1 and %2</b><br>%3")
+        .arg(ends->producer.toHtmlEscaped(), ends->consumer.toHtmlEscaped(), whyNoPair(*ends).toHtmlEscaped());
+  }
   const auto us = [](double v) { return threeDigits(v); };
   QString tip = p->isMerged ? tr("<b>%1 and %2 are one kernel</b>") : tr("<b>%1 and %2 are two kernels</b>");
   tip = tip.arg(p->producer.toHtmlEscaped(), p->consumer.toHtmlEscaped());
@@ -235,26 +271,30 @@ QString CompileView::edgeTip(int edge) const {
 
 void CompileView::showEdgeMenu(const QPoint& at, int edge) {
   const FusionPair* p = pairOf(edge);
-  if (!p) return;
-  const QString a = p->producer, b = p->consumer;
+  const auto ends = p ? Ends{p->producer, p->consumer} : endsOf(edge);
+  if (!ends) return;
+  const QString a = ends->producer, b = ends->consumer;
   QMenu menu;
   menu.setObjectName(QStringLiteral("edgeMenu"));
   QAction* fuse = menu.addAction(tr("&Fuse %1 and %2").arg(a, b), this, [=, this] { compilation_.fuse({a, b}); });
-  fuse->setEnabled(!p->isMerged);
+  fuse->setEnabled(p && !p->isMerged);
   QAction* apart = menu.addAction(tr("&Keep %1 and %2 apart").arg(a, b), this, [=, this] {
     compilation_.keepApart({a, b});
   });
-  apart->setEnabled(p->isMerged || p->isLegal);
+  apart->setEnabled(p && (p->isMerged || p->isLegal));
   const KernelInfo* to = compilation_.plan().kernelOf(a);
   const KernelInfo* from = compilation_.plan().kernelOf(b);
   QAction* move =
       menu.addAction(tr("&Move %1 to the kernel of %2").arg(b, a), this, [=, this] { compilation_.move(b, a); });
-  move->setEnabled(to && from && to != from && to->isGenerated());
+  move->setEnabled(p && to && from && to != from && to->isGenerated());
   menu.addSeparator();
-  menu.addAction(tr("&Why?"), this, [=, this] {
-    if (const FusionPair* now = compilation_.plan().pairOf(a, b))
-      window_.panel<KernelsPanel>()->showPair(FusionPair(*now));
-  });
+  if (p)
+    menu.addAction(tr("&Why?"), this, [=, this] {
+      if (const FusionPair* now = compilation_.plan().pairOf(a, b))
+        window_.panel<KernelsPanel>()->showPair(FusionPair(*now));
+    });
+  else
+    menu.addAction(whyNoPair(*ends))->setEnabled(false);
   menu.exec(at);
 }
 

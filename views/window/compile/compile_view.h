@@ -2,6 +2,8 @@
 // by modules, what edges between kernels say and offer, and two stages or plans beside each other.
 #pragma once
 
+#include <optional>
+
 #include <QObject>
 #include <QPoint>
 #include <QStringList>
@@ -32,14 +34,21 @@ class CompileView : public QObject {
   void compareStages(const Stage& from, const Stage& to);
   /// The plan before its last change, or that of a step, beside the plan as it is.
   void comparePlans(int step = -1);
-  /// What an edge says: why it lies between two kernels, with prices; "" where nobody looked at it.
+  /// What an edge says: why it lies between two kernels, with prices, or why fusion never looked at it; "" where it
+  /// does not lead from node to node.
   QString edgeTip(int edge) const;
   /// What can be done with the nodes: fuse, keep apart, move.
   void fuseSelection();
   void separateSelection();
 
  private:
+  /// The nodes that an edge leads from and to.
+  struct Ends {
+    QString producer, consumer;
+  };
   const FusionPair* pairOf(int edge) const;
+  std::optional<Ends> endsOf(int edge) const;
+  QString whyNoPair(const Ends& ends) const;
   void showEdgeMenu(const QPoint& at, int edge);
   void regroup();
   void groupBefore(Comparison::Grouping& grouping);
