@@ -372,6 +372,10 @@ class Reader {
       f.why = "on a CPU, ATen's kernel writes each gradient to its place, and looks for none";
       return;
     }
+    if (!options_.hasProducts && findsPlacesOfEquals(n)) {
+      f.why = "on a CPU, ATen's sort gives the places of equal elements in an order of its own";
+      return;
+    }
     if (options_.hasProducts && scansLongRows(n, traits)) {
       f.why = "few long rows are scanned by one thread each here, and by many in ATen's kernel";
       return;
@@ -413,6 +417,15 @@ class Reader {
       f.picks = elementsOf(g_.value(n.args.at(1).valueId()).type);
     }
     f.mayBeAlone = f.mayBeAlone || (traits.takesRowsApart && results == f.elements);
+  }
+
+  /// Whether it sorts whole numbers, many of which are equal, and something reads where they stood. On a GPU, and where
+  /// the model asks for it, ATen's sort is stable as ours is.
+  bool findsPlacesOfEquals(const Node& n) const {
+    const bool sorts = n.op->name == "aten.sort.default", finds = n.op->name == "aten.argsort.default";
+    if ((!sorts && !finds) || !n.args.front().isValue()) return false;
+    const auto dtype = g_.value(n.args.front().valueId()).type.tensorInfo.dtype;
+    return dtype && !isFloatingPoint(*dtype) && !g_.isUnused(n.outputs.back());
   }
 
   /// Whether a GPU's threads, of which each goes over a row, would be few and wait long.

@@ -154,7 +154,7 @@ constexpr OperatorFacts tensors[] = {
     {"aten.where.self", Family::Lookup, Shape::Broadcast, DType::Unknown, Pointwise | AnyIntegers},
 
     // Reshapes: the same elements in the same order
-    {"aten._unsafe_view", Family::Shape, Shape::Listed, DType::First, View | Reshape | MovesOnly},
+    {"aten._unsafe_view", Family::Shape, Shape::Listed, DType::First, View | Reshape | MovesOnly | MayReturnArgument},
     {"aten.flatten", Family::Shape, Shape::Unknown, DType::First, MayView | Reshape | MovesOnly | AnyIntegers},
     {"aten.ravel", Family::Shape, Shape::Unknown, DType::First, MayView | MovesOnly},
     {"aten.reshape", Family::Shape, Shape::Listed, DType::First,
@@ -233,6 +233,7 @@ constexpr OperatorFacts tensors[] = {
     {"aten.constant_pad_nd", Family::Shape, Shape::SameRank, DType::First, None},
     {"aten.copy", Family::Shape, Shape::AsFirst, DType::First, InPlaceTwin},
     {"aten.contiguous", Family::Shape, Shape::AsFirst, DType::First, MayView | RowMajor | MovesOnly | AnyIntegers},
+    {"aten.dequantize", Family::Cast, Shape::AsFirst, DType::Unknown, MayReturnArgument},
     {"aten.flatten_dense_tensors", Family::Shape, Shape::Unknown, DType::Unknown, MayReturnArgument},
     {"aten.flip", Family::Shape, Shape::AsFirst, DType::First, MovesOnly},
     {"aten.meshgrid", Family::Shape, Shape::Unknown, DType::Unknown, MayReturnArgument},

@@ -367,6 +367,33 @@ TEST_CASE("on a GPU, an operator alone that repeats an operand is a kernel") {
   CHECK(groupsOf(g).empty());
 }
 
+TEST_CASE("on a CPU, the places of equal whole numbers are left to ATen's sort, which has an order of its own") {
+  const OperatorsOf operators{
+      "aten::sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+      "aten::sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor "
+      "indices)",
+      "aten::mul.Tensor(Tensor self, Tensor other) -> Tensor"};
+  const auto isLeft = [&](const std::string& sort, const std::string& dtype, const std::string& read, bool isGpu) {
+    const std::string type = dtype + "[64,8]";
+    const Graph g = graphOf("graph g {\n  input %x : " + type + "\n  %values, %places = aten.sort." + sort + " : " +
+                                type + ", i64[64,8]\n  %m = aten.mul.Tensor(%" + read +
+                                ", 2) : " + (read == "places" ? "i64[64,8]" : type) + "\n  return %m\n}",
+                            operators);
+    FusionOptions options;
+    if (isGpu) planForGpu(options);
+    const FusionPlan plan = planFusion(g, options);
+    return std::ranges::any_of(plan.notFused,
+                               [](const NotFused& n) { return n.why.find("an order of its own") != n.why.npos; });
+  };
+  const std::string plain = "default(%x, dim=-1, descending=False)",
+                    stable = "stable(%x, stable=True, dim=-1, descending=False)";
+  CHECK(isLeft(plain, "i64", "places", false));
+  CHECK_FALSE(isLeft(plain, "i64", "values", false));
+  CHECK_FALSE(isLeft(plain, "f32", "places", false));
+  CHECK_FALSE(isLeft(stable, "i64", "places", false));
+  CHECK_FALSE(isLeft(plain, "i64", "places", true));
+}
+
 TEST_CASE("on a GPU, few long rows are left to the scan of ATen's that shares them among threads") {
   const auto groups = [](const std::string& size, int dim, bool isGpu) {
     const Graph g = graphOf("graph g {\n  input %x : f32" + size + "\n  %e = aten.exp.default(%x) : f32" + size +
