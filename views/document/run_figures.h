@@ -30,6 +30,8 @@ inline QString bytes(double v) {
          : v >= 1e3 ? threeDigits(v / 1e3) + QStringLiteral(" kB")
                     : QStringLiteral("%1 B").arg(v, 0, 'f', 0);
 }
+/// So many times as fast: "×1.06". Sentences say it in words.
+inline QString timesText(double ratio) { return QStringLiteral("×%1").arg(ratio, 0, 'f', 2); }
 inline QString signedPercent(double now, double before) {
   const double percent = 100 * (now / before - 1);
   return (percent >= 0 ? QStringLiteral("+") : QStringLiteral("−")) + QString::number(std::abs(percent), 'f', 1) +

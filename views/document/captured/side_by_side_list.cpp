@@ -185,7 +185,7 @@ void SideBySideList::take(const QJsonObject& result) {
   for (size_t i = 0; i < entries_.size(); ++i) {
     const QJsonObject row = rows[static_cast<qsizetype>(i)].toObject(), timing = objectAt(row, "timing");
     SideBySideEntry& c = entries_[i];
-    c.kernels = at(row, "kernels").toInt();
+    c.operators = at(row, "kernels").toInt();
     c.obstacle = at(row, "obstacle").toString();
     c.wasRun = c.obstacle.isEmpty();
     c.passed = at(row, "passed").toBool(true);

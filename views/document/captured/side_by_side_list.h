@@ -25,7 +25,7 @@ struct SideBySideEntry {
   int nodes = 0;
   // Of the last run
   bool wasRun = false, passed = true;
-  int kernels = 0;
+  int operators = 0;                                                 ///< that compute something in a run
   double medianMs = 0, p10Ms = 0, p90Ms = 0, ratio = 1, maxAbs = 0;  ///< maxAbs: NaN where shapes differ
   QString why;                                                       ///< where it differs
 };

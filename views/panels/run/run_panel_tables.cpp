@@ -192,8 +192,7 @@ void RunPanel::fillSweep() {
     const RatioRange range = ratioRangeOf(run);
     const Speed told = speedOf(ratio, range);
     const bool isTold = told == Speed::Faster || told == Speed::Slower;
-    auto* cell =
-        new NumberItem(ratio, (isTold ? QStringLiteral("%1×") : QStringLiteral("≈ %1×")).arg(ratio, 0, 'f', 2));
+    auto* cell = new NumberItem(ratio, (isTold ? QString() : QStringLiteral("≈ ")) + timesText(ratio));
     cell->setToolTip(tr("%1 to %2 times as fast, as far as these runs can tell")
                          .arg(range.low, 0, 'f', 2)
                          .arg(range.high, 0, 'f', 2));

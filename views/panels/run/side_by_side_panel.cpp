@@ -22,12 +22,13 @@ namespace graft {
 SideBySidePanel::SideBySidePanel(PanelContext& context, QWidget* parent)
     : QWidget(parent), context_(context), list_(context.document(), context.engine()) {
   table_ = new QTableWidget(0, columns, this);
-  table_->setHorizontalHeaderLabels({tr("Model"), tr("Nodes"), tr("Kernels"), tr("Time"), tr("10 to 90 %"), tr("Speed"),
-                                     tr("Max abs"), tr("Outputs")});
+  table_->setHorizontalHeaderLabels({tr("Model"), tr("Nodes"), tr("Operators"), tr("Time"), tr("10 to 90 %"),
+                                     tr("Speed"), tr("Max abs"), tr("Outputs")});
   for (int c = 0; c < columns; ++c)  // as what stands below it
     table_->horizontalHeaderItem(c)->setTextAlignment((c == Name || c == Verdict ? Qt::AlignLeft : Qt::AlignRight) |
                                                       Qt::AlignVCenter);
-  table_->horizontalHeaderItem(Kernels)->setToolTip(tr("Nodes that compute something in a run: views are none"));
+  table_->horizontalHeaderItem(Operators)->setToolTip(
+      tr("Nodes that compute something in a run: views do not. Compile shows how many kernels they become"));
   table_->horizontalHeaderItem(Speed)->setToolTip(tr("How many times as fast as the first row"));
   table_->horizontalHeaderItem(Error)->setToolTip(tr("The largest difference of an output from the first row's"));
   table_->horizontalHeader()->setHighlightSections(false);
@@ -35,6 +36,7 @@ SideBySidePanel::SideBySidePanel(PanelContext& context, QWidget* parent)
   table_->setSelectionMode(QAbstractItemView::ExtendedSelection);
   table_->setEditTriggers(QAbstractItemView::NoEditTriggers);
   table_->setAlternatingRowColors(true);
+  table_->setShowGrid(false);
   table_->verticalHeader()->hide();
   table_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
   table_->horizontalHeader()->setSectionResizeMode(Name, QHeaderView::Interactive);
@@ -188,17 +190,17 @@ void SideBySidePanel::refreshRow(int row) {
   };
   set(Name, e.name, e.path);
   set(Nodes, e.graph ? QString::number(e.nodes) : QString());
-  set(Kernels, e.wasRun ? QString::number(e.kernels) : QString());
+  set(Operators, e.wasRun ? QString::number(e.operators) : QString());
   set(Time, e.wasRun ? ms(e.medianMs) : QString());
   set(Spread, e.wasRun ? QStringLiteral("%1 – %2").arg(ms(e.p10Ms), ms(e.p90Ms)) : QString());
   const bool isFirst = row == 0;
-  set(Speed, e.wasRun && !isFirst ? tr("%1 ×").arg(e.ratio, 0, 'f', 2) : QString());
+  set(Speed, e.wasRun && !isFirst ? timesText(e.ratio) : QString());
   set(Error, e.wasRun && !isFirst ? small(e.maxAbs) : QString());
   QTableWidgetItem* verdict = set(Verdict,
                                   !e.obstacle.isEmpty() ? tr("not run: %1").arg(e.obstacle)
                                   : !e.graph            ? tr("being read …")
-                                  : !e.wasRun           ? (isFirst ? tr("compared with") : QString())
-                                  : isFirst             ? tr("compared with")
+                                  : isFirst             ? tr("the others are compared with it")
+                                  : !e.wasRun           ? QString()
                                   : e.passed            ? tr("agree")
                                                         : tr("differ: %1").arg(e.why),
                                   e.obstacle.isEmpty() ? e.why : e.obstacle);
@@ -210,7 +212,7 @@ PanelDescription sideBySidePanel() {
   PanelDescription d;
   d.name = QStringLiteral("sideBySide");
   d.title = SideBySidePanel::tr("Side by side");
-  d.help = SideBySidePanel::tr("Runs several models or steps on the same inputs: nodes, kernels, times, differences");
+  d.help = SideBySidePanel::tr("Runs several models or steps on the same inputs: nodes, operators, times, differences");
   d.area = Qt::BottomDockWidgetArea;
   d.arrangements = {Arrangement::Measure};
   d.isOnRequest = true;

@@ -1,4 +1,4 @@
-// SideBySidePanel: three or more models or steps in one table: nodes, kernels, time, error. Any two of them open as
+// SideBySidePanel: three or more models or steps in one table: nodes, operators, time, error. Any two of them open as
 // drawings beside each other.
 #pragma once
 
@@ -34,7 +34,7 @@ class SideBySidePanel : public QWidget {
   void pairAsked(const GraphRef& before, const GraphRef& after, const QString& beforeTitle, const QString& afterTitle);
 
  private:
-  enum Column { Name, Nodes, Kernels, Time, Spread, Speed, Error, Verdict, columns };
+  enum Column { Name, Nodes, Operators, Time, Spread, Speed, Error, Verdict, columns };
   void refresh();
   void refreshRow(int row);
   void refreshActions();

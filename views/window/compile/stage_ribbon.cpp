@@ -126,7 +126,7 @@ std::vector<Stage> stagesOf(Document& document) {
     if (plan.isMeasured()) {
       time.count = ms(plan.kernelsUs / 1000);
       const double ratio = plan.operatorsUs / plan.kernelsUs;
-      if (inPlace == 0) time.change = QStringLiteral("×%1").arg(ratio, 0, 'f', 2);
+      if (inPlace == 0) time.change = timesText(ratio);
       time.verdict = ribbonText("measured");
       time.tip = ribbonText("One run as it is: %1; with the kernels: %2, all nodes one after another")
                      .arg(ms(plan.operatorsUs / 1000), ms(plan.kernelsUs / 1000));
