@@ -434,7 +434,8 @@ def arguments():
     parser.add_argument("--set", choices=SETS, default="all", help="which list of models; zoo: no rule was written for them, rules: the others")
     parser.add_argument("--only", help="of these, the models that match one of the patterns: 'bert,timm:*'")
     parser.add_argument("--device", default="cpu", help="cpu or cuda (%(default)s)")
-    parser.add_argument("--dtype", help="float32 on a CPU and float16 on a GPU, if you do not say another")
+    parser.add_argument("--dtype", choices=["float64", "float32", "float16", "bfloat16"],
+                        help="float32 on a CPU and float16 on a GPU, if you do not say another")
     parser.add_argument("--batch", default="1", help="batch sizes, like 1,8 (%(default)s)")
     parser.add_argument("--contenders", default="graft,eager,frozen,compile,onnx", help="who takes part (%(default)s)")
     parser.add_argument("--modes", help="torch.compile's modes: default on a CPU, and default,reduce-overhead,max-autotune on a GPU, if you do not say others")
