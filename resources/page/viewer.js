@@ -110,6 +110,8 @@ class Pane {
   constructor(graph, name) {
     this.graph = graph;
     this.boxOf = new Map(Object.entries(graph.others));
+    this.standsFor = graph.boxes.map(() => 0);  // nodes beside its own: of equal blocks, of what is folded
+    for (const i of this.boxOf.values()) ++this.standsFor[i];
     // A module of both passes of a training step is the one of the forward pass.
     graph.boxes.forEach((box, i) => { if (!this.boxOf.has(box.key)) this.boxOf.set(box.key, i); });
     this.children = graph.boxes.map(() => []);
@@ -315,6 +317,9 @@ class Pane {
       seen > all ? (all - seen) / 2 : Math.min(Math.max(middle - seen / 2, -10 / this.scale), all + 10 / this.scale - seen);
     this.x = toRight ? -10 / this.scale : begin(start.x + start.w / 2, width, this.width / this.scale);
     this.y = toRight ? begin(start.y + start.h / 2, height, this.height / this.scale) : -10 / this.scale;
+    // A pass that begins further along, as beside a longer one of a training step, is shown from its beginning.
+    if (!toRight && start.y > this.height / this.scale / 3) this.y = start.y - 20 / this.scale;
+    if (toRight && start.x > this.width / this.scale / 3) this.x = start.x - 20 / this.scale;
     this.redraw();
   }
 
@@ -930,30 +935,33 @@ async function takeFile(file) {
   }
 }
 
-let hits = [], hit = -1;
+let hits = [], hit = -1, found = '';
 
 function find(text) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   hits = [];
   hit = -1;
+  const isFound = (text) => words.every((word) => text.toLowerCase().includes(word));
+  let nodes = 0;  // a box may stand for those of equal blocks
   panes.forEach((pane) => {
     pane.lit = new Set();
-    if (words.length)
+    if (words.length) {
       pane.graph.boxes.forEach((box, i) => {
-        const all = [box.title, box.name, box.key, box.path, box.operator, box.detail].join(' ').toLowerCase();
-        if (!words.every((word) => all.includes(word))) return;
-        hits.push([pane, i]);
+        if (!isFound([box.title, box.name, box.key, box.path, box.operator, box.detail].join(' '))) return;
         pane.lit.add(i);
       });
-    if (words.length)
-      for (const [name, i] of Object.entries(pane.graph.others))
-        if (!pane.lit.has(i) && words.every((word) => name.toLowerCase().includes(word))) {
-          hits.push([pane, i]);
-          pane.lit.add(i);
-        }
+      for (const i of pane.lit) nodes += pane.graph.boxes[i].container ? 1 : 1 + pane.standsFor[i];
+      for (const [name, i] of Object.entries(pane.graph.others)) {
+        if (!isFound(name) || (pane.lit.has(i) && !pane.graph.boxes[i].container)) continue;
+        pane.lit.add(i);
+        ++nodes;
+      }
+      hits.push(...[...pane.lit].sort((a, b) => a - b).map((i) => [pane, i]));
+    }
     pane.redraw();
   });
-  byId('found').textContent = words.length ? `${hits.length} found` : '';
+  found = nodes > hits.length ? `${hits.length} found, ${nodes} nodes` : `${hits.length} found`;
+  byId('found').textContent = words.length ? found : '';
 }
 
 function nextHit(direction) {
@@ -961,25 +969,44 @@ function nextHit(direction) {
   hit = (hit + direction + hits.length) % hits.length;
   const [pane, i] = hits[hit];
   pane.reveal(i);
-  byId('found').textContent = `${hit + 1} of ${hits.length}`;
+  byId('found').textContent = `${hit + 1} of ${found.replace(' found', '')}`;
 }
 
-let changes = [], change = -1;
+let changes = [], change = -1, changeWords = '';
 
 function collectChanges() {
-  const ofPane = panes.map((pane) => pane.graph.boxes.map((box, i) => (box.change ? i : -1)).filter((i) => i >= 0));
-  changes = panes.flatMap((pane, k) => ofPane[k].map((i) => [pane, i]));
+  // What changed stands in both panes, and is gone to once.
+  const isPlace = (box, k) => box.change && (k > 0 || box.change === REMOVED);
+  changes = panes.flatMap((pane, k) =>
+    pane.graph.boxes.map((box, i) => (isPlace(box, k) ? i : -1)).filter((i) => i >= 0).map((i) => [pane, i]));
   byId('changes').hidden = panes.length < 2;
-  const count = (kind) => panes.reduce((n, pane) => n + pane.graph.boxes.filter((box) => box.change === kind).length, 0);
-  byId('changeCount').textContent = changes.length === 0 ? 'identical'
-    : `${count(REMOVED)} removed, ${count(ADDED)} added, ${count(3) / 2} changed`;
+  const count = (kind) => changes.filter(([pane, i]) => pane.graph.boxes[i].change === kind).length;
+  changeWords = changes.length === 0 ? 'identical'
+    : `${count(REMOVED)} removed, ${count(ADDED)} added, ${count(3)} changed`;
+  byId('changeCount').textContent = changeWords;
+}
+
+/** In the other pane: the box of that name, else the innermost module around it that is there, too; -1 for none. */
+function counterpart(pane, i, other) {
+  for (let up = i; up >= 0; up = pane.graph.boxes[up].parent) {
+    const there = other.boxOf.get(pane.graph.boxes[up].key);
+    if (there !== undefined) return there;
+  }
+  return -1;
 }
 
 function nextChange(direction) {
   if (!changes.length) return;
-  change = (change + direction + changes.length) % changes.length;
+  change = change < 0 && direction < 0 ? changes.length - 1 : (change + direction + changes.length) % changes.length;
   const [pane, i] = changes[change];
-  pane.reveal(i);
+  for (const other of panes) {
+    if (other === pane) continue;
+    const there = counterpart(pane, i, other);
+    if (there < 0) other.select(-1);
+    else other.reveal(there);
+  }
+  pane.reveal(i);  // last: the details are its own
+  byId('changeCount').textContent = `${change + 1} of ${changes.length}: ${changeWords}`;
 }
 
 function legend() {
@@ -1080,5 +1107,5 @@ function start() {
 }
 
 start();
-window.graft = {panes, data, readNumbers, addNumbers, find};
+window.graft = {panes, data, readNumbers, addNumbers, find, changes: () => changes};
 })();

@@ -65,6 +65,13 @@ Json colours(Theme theme) {
           {"changes", changes}};
 }
 
+/// Not where the author's packages are: the page is for others.
+std::string_view sourceName(std::string_view file) {
+  constexpr std::string_view packages = "-packages/";
+  const size_t at = file.rfind(packages);
+  return at == std::string_view::npos ? file : file.substr(at + packages.size());
+}
+
 Json boxJson(const Graph& graph, const Box& box, bool isOpen) {
   Json j{{"kind", static_cast<int>(box.kind)}, {"parent", box.parent}, {"title", box.title}, {"key", box.key}};
   if (!box.name.empty() && box.name != box.title) j["name"] = box.name;
@@ -90,7 +97,7 @@ Json boxJson(const Graph& graph, const Box& box, bool isOpen) {
     for (ValueId v : node.outputs) types.push_back(typeLabel(graph.value(v).type));
     j["types"] = std::move(types);
     if (const SourceLocation* source = graph.sourceOf(node); source && !source->file.empty())
-      j["source"] = fmt::format("{}:{}", source->file, source->line);
+      j["source"] = fmt::format("{}:{}", sourceName(source->file), source->line);
   }
   if (box.module) j["path"] = graph.moduleCall(box.module).path;
   return j;
