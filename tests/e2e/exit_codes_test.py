@@ -5,7 +5,10 @@ Exit 1 (a defect of ours) has no test here: what leads there is a bug to mend, n
 
 import json
 import os
+import pathlib
 import re
+import resource
+import signal
 import subprocess
 import unittest
 import zipfile
@@ -190,6 +193,24 @@ class BadOutput(TestCase):
         picture = self.folder / "g.svg"
         picture.mkdir()
         self.fails(3, "draw", MINILM, "-o", picture, says="g.svg")
+
+    def test_a_disk_that_is_full_ends_in_a_sentence_and_leaves_nothing(self):
+        def limited():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+        model = torch.nn.Sequential(torch.nn.Linear(256, 256), torch.nn.GELU())
+        program, inputs = self.folder / "model.pt2", self.folder / "in.pt"
+        torch.export.save(torch.export.export(model, (torch.randn(2, 256),)), str(program))
+        torch.save(torch.randn(2, 256), inputs)
+        there = sorted(self.folder.iterdir())
+        for command in (("convert", program, "-o", self.folder / "out.pt"), ("convert", program, "-o", self.folder / "out.pt2"),
+                        ("optimize", program, "--inputs", inputs, "--allow-unchanged", "--budget", "1", "-o", self.folder / "out.pt2")):
+            with self.subTest(command[0] + pathlib.Path(command[-1]).suffix):
+                run = subprocess.run([str(a) for a in (GRAFT, *command)], preexec_fn=limited, capture_output=True, text=True, timeout=120)
+                self.assertEqual(run.returncode, 3, run.stderr)
+                self.assertRegex(run.stderr, "out.pt2? cannot be written: (File too large|Input/output error)")
+                self.assertEqual(sorted(self.folder.iterdir()), there)
 
     def test_unknown_picture_format(self):
         run = self.fails(2, "draw", MINILM, "-o", self.folder / "g.bmp", says="bmp")

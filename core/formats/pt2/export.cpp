@@ -2,11 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
-#include <fstream>
 #include <map>
 
 #include "core/base/atomic_file.h"
+#include "core/formats/archive_sink.h"
 #include "core/formats/calling.h"
 #include "core/formats/export.h"
 #include "core/formats/pt2/format.h"
@@ -186,12 +185,9 @@ Status TorchExportFormat::write(const Graph& graph, const std::string& path, con
     if (usesGraftOperators(graph))
       program.archiveMetadata.operatorLibrary =
           options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
-    std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
+    ArchiveSink sink(file->temporaryPath());
     {
-      caffe2::serialize::PyTorchStreamWriter writer([&](const void* bytes, size_t n) {
-        out.write(static_cast<const char*>(bytes), static_cast<std::streamsize>(n));
-        return out ? n : 0;
-      });
+      caffe2::serialize::PyTorchStreamWriter writer(sink.writer());
       writer.setMinVersion(6);
       const auto write = [&](const std::string& name, const std::string& text) {
         writer.writeRecord(name, text.data(), text.size());
@@ -207,8 +203,7 @@ Status TorchExportFormat::write(const Graph& graph, const std::string& path, con
       write("extra/graft.json", metadataJson(program.archiveMetadata));
       writer.writeEndOfFile();
     }
-    out.close();
-    if (!out) return badInput(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+    if (Status s = sink.finish(path); !s) return s;
   } catch (const Pt2Refusal& r) {
     return badInput(fmt::format("the model cannot be written for torch.export: {}", r.what()));
   } catch (const std::exception& e) {

@@ -1,9 +1,8 @@
 #include <fmt/format.h>
-
-#include <cstring>
-#include <fstream>
+#include <torch/csrc/jit/serialization/export.h>
 
 #include "core/base/atomic_file.h"
+#include "core/formats/archive_sink.h"
 #include "core/formats/export.h"
 #include "core/formats/torchscript/format.h"
 #include "core/formats/torchscript/writer.h"
@@ -30,10 +29,9 @@ Status TorchScriptFormat::write(const Graph& graph, const std::string& path, con
     metadata.operatorLibrary = options.operatorLibrary.empty() ? "libgraft_ops.so" : options.operatorLibrary;
   extra["graft.json"] = metadataJson(metadata);
   try {
-    std::ofstream out(file->temporaryPath(), std::ios::binary | std::ios::trunc);
-    module->save(out, extra);
-    out.close();
-    if (!out) return badInput(fmt::format("{} cannot be written: {}", path, std::strerror(errno)));
+    ArchiveSink sink(file->temporaryPath());
+    torch::jit::ExportModule(*module, sink.writer(), extra);
+    if (Status s = sink.finish(path); !s) return s;
   } catch (const std::exception& e) {
     return badInput(fmt::format("{} cannot be written: {}", path, shortMessage(e)));
   }
