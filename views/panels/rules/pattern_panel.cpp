@@ -5,7 +5,7 @@
 namespace graft {
 
 PatternPanel::PatternPanel(PanelContext& context) : document_(context.document()) {
-  setAutoFit(true);
+  setAutoFit(true, smallest);
   setPlaceholder(tr("The current rule's pattern is drawn here."));
   connect(this, &Canvas::hovered, &context, &PanelContext::lightPattern);
   connect(&context, &PanelContext::patternLit, this,

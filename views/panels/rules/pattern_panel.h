@@ -12,6 +12,8 @@ class PatternPanel : public Canvas {
 
  public:
   explicit PatternPanel(PanelContext& context);
+  /// The whole pattern is in view down to this scale, at which most operators still have their names.
+  static constexpr double smallest = 0.3;
 
  private:
   void refresh();
