@@ -290,7 +290,11 @@ void Canvas::fit() {
   if (!isWhole) (isDown ? at.ry() : at.rx()) = (isDown ? b.top() - head / scale_ : b.left()) - edge;
   // Where not all of it is in view across its way, its first input or operator is.
   if (!fitted_ && !scene_->view.roots.empty()) {
-    const QPointF first = scene_->rect(scene_->view.roots.front()).center();
+    const QRectF begin = scene_->rect(scene_->view.roots.front());
+    const QPointF first = begin.center();
+    // Nor is the upper half empty where it begins further down, as beside the longer pass of a training step.
+    if (!isWhole && isDown && begin.top() - at.y() > seen.height() / 3) at.setY(begin.top() - head / scale_ - edge);
+    if (!isWhole && !isDown && begin.left() - at.x() > seen.width() / 3) at.setX(begin.left() - edge);
     if (isDown && seen.width() < b.width())
       at.setX(std::clamp(first.x() - seen.width() / 2, b.left() - edge, b.right() + edge - seen.width()));
     if (!isDown && seen.height() < b.height())

@@ -107,7 +107,8 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
     for (const auto& [change, text] :
          {std::pair{Change::Removed, frameWords("− removed")}, std::pair{Change::Added, frameWords("+ added")},
           std::pair{Change::Changed, frameWords("~ changed")}, std::pair{Change::Moved, frameWords("→ moved")}})
-      if (std::find(look_.boxes.change.begin(), look_.boxes.change.end(), change) != look_.boxes.change.end())
+      if (look_.decorations.changesBeside.contains(change) ||
+          std::find(look_.boxes.change.begin(), look_.boxes.change.end(), change) != look_.boxes.change.end())
         out.emplace_back(look_.decorations.changeWords.value(change, text), look_.palette.change(change));
     return out;
   }
@@ -228,9 +229,9 @@ QSizeF CanvasFrame::legendSize(bool isFolded) const {
   return {wide + swatch + 3 * legendPadding, legendRow * count + legendPadding};
 }
 
-bool CanvasFrame::covers(const QRectF& r) const {
+QRectF CanvasFrame::inScene(const QRectF& r) const {
   const double scale = area_.width() / seen_.width();
-  return look_.scene.covers({seen_.topLeft() + r.topLeft() / scale, r.size() / scale});
+  return {seen_.topLeft() + r.topLeft() / scale, r.size() / scale};
 }
 
 bool CanvasFrame::isLegendFolded() const {
@@ -244,8 +245,11 @@ QRectF CanvasFrame::legendPlace() const {
 }
 
 Corner CanvasFrame::freeCorner() const {
+  constexpr std::array corners{Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight};
+  for (const Corner corner : corners)
+    if (look_.scene.isBlank(inScene(inCorner(corner, legendSize(false), area_.size())))) return corner;
   for (const bool isFolded : {false, true})
-    for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight})
+    for (const Corner corner : corners)
       if (!covers(inCorner(corner, legendSize(isFolded), area_.size()))) return corner;
   return Corner::BottomLeft;
 }

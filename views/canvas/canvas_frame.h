@@ -59,7 +59,8 @@ class CanvasFrame {
   /// colours; empty where there is none.
   QRectF legendPlace() const;
   bool isLegendFolded() const;
-  /// The first corner in which the whole legend covers no boxes; otherwise, in which the folded one does not.
+  /// The first corner in which the whole legend covers nothing; otherwise, no boxes; otherwise, in which the folded one
+  /// covers none.
   Corner freeCorner() const;
 
  private:
@@ -77,7 +78,8 @@ class CanvasFrame {
   void paintHeatScale(QPainter& painter) const;
   void paintLegend(QPainter& painter) const;
   QSizeF legendSize(bool isFolded) const;
-  bool covers(const QRectF& onCanvas) const;
+  QRectF inScene(const QRectF& onCanvas) const;
+  bool covers(const QRectF& onCanvas) const { return look_.scene.covers(inScene(onCanvas)); }
 
   FrameLook look_;
   QRectF area_, seen_;  ///< of the canvas, and of the scene

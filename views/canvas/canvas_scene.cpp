@@ -46,6 +46,24 @@ bool Scene::covers(const QRectF& r) const {
   });
 }
 
+bool Scene::isBlank(const QRectF& r) const {
+  if (covers(r)) return false;
+  bool isFree = true;
+  openBoxes.near(r, [&](int box) { isFree = isFree && (!r.intersects(rect(box)) || rect(box).contains(r)); });
+  edgesNear.near(r, [&](int edge) {
+    if (!isFree || !pathBounds[static_cast<size_t>(edge)].intersects(r)) return;
+    for (const QPolygonF& line : paths[static_cast<size_t>(edge)].toSubpathPolygons())
+      for (qsizetype i = 0; i + 1 < line.size(); ++i) {
+        const QPointF a = line[i], b = line[i + 1];
+        const double left = std::min(a.x(), b.x()), top = std::min(a.y(), b.y());
+        // Of a line that is not even, what is around it counts: it is short.
+        isFree = isFree && (left > r.right() || std::max(a.x(), b.x()) < r.left() || top > r.bottom() ||
+                            std::max(a.y(), b.y()) < r.top());
+      }
+  });
+  return isFree;
+}
+
 int Scene::boxAt(QPointF p) const {
   int found = -1;  // containers come before their children: the last hit is the innermost
   for (size_t i = 0; i < layout.boxes.size(); ++i) {

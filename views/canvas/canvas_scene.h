@@ -52,6 +52,8 @@ struct Scene {
   QRectF bounds() const { return {0, 0, layout.width, layout.height}; }
   /// Whether a box that holds no others is there, or the title of one that does.
   bool covers(const QRectF& r) const;
+  /// Whether nothing at all is drawn there: nor an edge, nor the outline of a box that holds others.
+  bool isBlank(const QRectF& r) const;
 };
 using SceneRef = std::shared_ptr<const Scene>;
 SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});
@@ -70,6 +72,8 @@ struct Decorations {
   QHash<QString, int> pattern;     ///< the colour of the pattern node it matches
   QHash<QString, int> match;       ///< the number of the match it belongs to
   QHash<QString, Change> changes;  ///< by node, or by "@path" of a container itself; with any, the rest fades
+  /// The kinds that the drawing beside it has: the legend tells of both.
+  QSet<Change> changesBeside;
   /// What the legend calls them, where "− removed" and the like are not the words.
   QHash<Change, QString> changeWords;
   bool fades = false;           ///< it does so without, too: what it is compared with has changes

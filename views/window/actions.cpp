@@ -352,11 +352,12 @@ void Actions::makeToolBar() {
   bar->addWidget(spacer);
   overlayBox_ = new QComboBox;
   overlayBox_->setAccessibleName(tr("Colours of nodes"));
-  overlayBox_->addItems({tr("Colour: kind"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weights")});
+  overlayBox_->addItems(
+      {tr("Colour: kind"), tr("Colour: time"), tr("Colour: error"), tr("Colour: weights"), tr("Colour: numbers")});
   overlayBox_->setToolTip(tr("What the colours of nodes say: kind and matches, or what was measured"));
   overlayBox_->setFocusPolicy(Qt::ClickFocus);  // the keys go to the canvas or to the editor
   overlayBox_->setEnabled(false);
-  connect(overlayBox_, &QComboBox::activated, this, [this](int i) { window_.setOverlay(static_cast<Overlay>(i)); });
+  connect(overlayBox_, &QComboBox::activated, this, &Actions::chooseOverlay);
   bar->addWidget(overlayBox_);
   bar->addSeparator();
   // Short, so that all of them fit a window of 1024 pixels; the tips say the rest.
@@ -373,6 +374,14 @@ void Actions::makeToolBar() {
   mainButton->setObjectName(QStringLiteral("mainButton"));
   mainButton->setToolButtonStyle(Qt::ToolButtonTextOnly);  // an icon's colour is the theme's, not the button's
   bar->installEventFilter(this);
+}
+
+/// Numbers that there are none of yet are asked for.
+void Actions::chooseOverlay(int overlay) {
+  if (static_cast<Overlay>(overlay) != Overlay::Numbers || !window_.comparison().numbers().values.empty())
+    return window_.setOverlay(static_cast<Overlay>(overlay));
+  showOverlay(window_.comparison().overlay());
+  find("colourNumbers")->trigger();
 }
 
 /// Where the words of all buttons have no room, those whose icons say enough do without: the last one, Optimize, stays.

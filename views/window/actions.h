@@ -50,6 +50,7 @@ class Actions : public QObject {
   void makeCompileMenu();  // compile/compile_actions.cpp
   void makeHelpMenu();
   void makeToolBar();
+  void chooseOverlay(int overlay);
   void undoOrRedo(bool isUndo);
   void showCanvasMenu(const QPoint& at, const QString& key);
 

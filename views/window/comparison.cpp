@@ -206,6 +206,7 @@ void Comparison::forgetOpened() {
   ViewOptions options;
   keepStyle(options);
   for (Canvas* c : {canvas_, before_}) c->setViewOptions(options);
+  numbers_ = {};
   if (overlay_ == Overlay::Numbers) setOverlay(Overlay::Kind);
 }
 
@@ -325,6 +326,8 @@ void Comparison::refreshDecorations() {
     d = grouping_.changes;
   else if (both)
     addChanges(d, preview ? document_.previewRecords() : showsPair() ? pairRecords_ : records());
+  d.after.changesBeside = QSet<Change>(d.before.changes.cbegin(), d.before.changes.cend());
+  d.before.changesBeside = QSet<Change>(d.after.changes.cbegin(), d.after.changes.cend());
   if (overlay_ != Overlay::Kind) d.before.fades = d.after.fades = false;
   const RuleInfo* rule = document_.rule(document_.currentRule());
   if (overlay_ == Overlay::Time) {

@@ -2,6 +2,7 @@
 // writes its pictures and reports, and can be read in both themes.
 #include <QCheckBox>
 #include <QClipboard>
+#include <QComboBox>
 #include <QDockWidget>
 #include <QDragEnterEvent>
 #include <QDropEvent>
@@ -465,6 +466,12 @@ class ConventionsTest : public test::WindowFixture {
     QCOMPARE(canvas->decorations().heatTitle, QStringLiteral("cost"));
     const int encoder = canvas->scene()->boxOf(QStringLiteral("@encoder"));
     QCOMPARE(canvas->boxDecorations().heat[static_cast<size_t>(encoder)], 3.5);
+    // The box of colours says so, and offers them again.
+    auto* colours = window_->findChild<QToolBar*>()->findChild<QComboBox*>();
+    QCOMPARE(colours->currentText(), QStringLiteral("Colour: numbers"));
+    window_->setOverlay(Overlay::Kind);
+    Q_EMIT colours->activated(static_cast<int>(Overlay::Numbers));
+    QCOMPARE(window_->comparison().overlay(), Overlay::Numbers);
     // What names no node says so, and the colours stay.
     QSignalSpy failed(&window_->files(), &WindowFiles::failed);
     write(R"({"nobody": 1})");
@@ -613,6 +620,21 @@ class ConventionsTest : public test::WindowFixture {
     picture.setGraph(wide);
     QVERIFY(picture.scene());
     QVERIFY(picture.visibleSceneRect().width() >= picture.scene()->bounds().width());
+  }
+
+  void theWholePatternIsInViewHoweverSmallItsPaneIs() {
+    open();
+    type(
+        QStringLiteral("class Long(Rule):\n    # match: add, add, add, add, add, add\n    def pattern(x):\n"
+                       "        return x\n\n    def replacement(x):\n        return x\n"));
+    auto* pattern = window_->panel<PatternPanel>();
+    QTRY_VERIFY(pattern->scene());
+    for (const QSize size : {QSize(300, 460), QSize(220, 260), QSize(500, 200)}) {
+      pattern->resize(size);
+      QVERIFY2(
+          pattern->visibleSceneRect().contains(pattern->scene()->bounds()),
+          qPrintable(QStringLiteral("%1 × %2, scale %3").arg(size.width()).arg(size.height()).arg(pattern->scale())));
+    }
   }
 
   void anEmptyEditorOffersAnExample() {
