@@ -1,5 +1,6 @@
 #include "kernels/generated/code_cache.h"
 
+#include <c10/util/Exception.h>
 #include <c10/util/hash.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,10 +18,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view firstWords = "graft code 1 ";
+constexpr std::string_view firstWords = "graft code 2 ";
 constexpr size_t hashLength = 40;
 
 std::string hashOf(std::string_view bytes) { return c10::sha1(std::string(bytes)).str(); }
+/// Of the key too: a file under another one's name is not taken for it.
+std::string hashOf(std::string_view key, std::string_view code) { return hashOf(hashOf(key).append(code)); }
 
 fs::path usualFolder() {
   const fs::path folder = cacheFolder();
@@ -64,7 +67,7 @@ std::optional<std::string> CodeCache::find(std::string_view key) const {
   const size_t head = firstWords.size() + hashLength + 1;
   if (all.size() <= head || !all.starts_with(firstWords) || all[head - 1] != '\n') return std::nullopt;
   std::string code = all.substr(head);
-  if (hashOf(code) != all.substr(firstWords.size(), hashLength)) return std::nullopt;
+  if (hashOf(key, code) != all.substr(firstWords.size(), hashLength)) return std::nullopt;
   // What is used stays.
   std::error_code ignored;
   fs::last_write_time(file, fs::file_time_type::clock::now(), ignored);
@@ -74,10 +77,13 @@ std::optional<std::string> CodeCache::find(std::string_view key) const {
 void CodeCache::store(std::string_view key, std::string_view code) const {
   if (!whyNot_.empty()) return;
   std::string all(firstWords);
-  all += hashOf(code);
+  all += hashOf(key, code);
   all += '\n';
   all += code;
-  if (!writeFileAtomically(fileOf(key).string(), all)) return;
+  if (const Status s = writeFileAtomically(fileOf(key).string(), all); !s) {
+    TORCH_WARN_ONCE("graft::generated: compiled kernels are not kept for the next process: ", s.error().message);
+    return;
+  }
   // Looking at all files takes longer than writing one: that is done at first, and then for each 64th of the limit.
   if ((unchecked_ += all.size()) <= mostBytes_ / 64) return;
   unchecked_ = 0;
@@ -110,7 +116,12 @@ void CodeCache::removeOld() const {
 }
 
 const CodeCache& codeCache() {
-  static const auto* const cache = new CodeCache(usualFolder());  // threads may outlive statics
+  static const auto* const cache = [] {  // threads may outlive statics
+    const auto* made = new CodeCache(usualFolder());
+    if (!made->whyNot().empty())
+      TORCH_WARN("graft::generated: compiled kernels are not kept for the next process: ", made->whyNot());
+    return made;
+  }();
   return *cache;
 }
 

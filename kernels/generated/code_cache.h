@@ -1,13 +1,14 @@
 // CodeCache: machine code on disk, so that a process finds what another has compiled. One file for each piece of code,
-// named by a hash of all that went into it, with a hash of what came out in its first line.
+// named by a hash of all that went into it, with a hash of that and of what came out in its first line.
 //
 //   CodeCache& cache = codeCache();
 //   std::optional<std::string> object = cache.find(key);
 //   if (!object) cache.store(key, compiled);
 //
 // The folder belongs to the user alone: one that others may write to is not used. Files are put in place by renaming,
-// so processes may share the folder. A file that is not whole counts as absent. Nothing here is an error: where nothing
-// can be read or written, code is compiled anew.
+// so processes may share the folder. A file that is not whole, or that stands under another one's name, counts as
+// absent. Nothing here is an error: where nothing can be read or written, a warning says so once, and code is compiled
+// anew.
 #pragma once
 
 #include <atomic>

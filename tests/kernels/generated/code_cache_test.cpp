@@ -55,6 +55,19 @@ TEST_CASE("a file that is cut off, changed or empty counts as absent, and is wri
   CHECK(cache.find("key") == std::string(1000, 'x'));
 }
 
+TEST_CASE("a file that stands under another one's name counts as absent") {
+  const graft::test::TempDir dir;
+  const fs::path folder = fs::path(dir / "code");
+  const CodeCache cache(folder);
+  cache.store("key", "one");
+  const fs::path file = filesOf(folder).at(0);
+  cache.store("other", "two");
+  for (const fs::path& f : filesOf(folder))
+    if (f != file) fs::copy_file(f, file, fs::copy_options::overwrite_existing);
+  CHECK_FALSE(cache.find("key"));
+  CHECK(cache.find("other") == "two");
+}
+
 TEST_CASE("a folder that others may write to is not used") {
   const graft::test::TempDir dir;
   const fs::path folder = fs::path(dir / "code");

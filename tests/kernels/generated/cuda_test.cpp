@@ -238,6 +238,22 @@ TEST_CASE("NVRTC compiles the code of programs and groups, for each generation o
     REQUIRE_RESULT(program);
     add(std::move(*program), {});
   }
+  for (const char* dtype : {"f32", "f64"}) {
+    std::string text = fmt::format("graph g {{\n  input %x : {}[64]\n", dtype), results;
+    for (const char* call :
+         {"digamma.default(%x)", "lgamma.default(%x)", "polygamma.default(1, %x)", "erfinv.default(%x)",
+          "special_erfcx.default(%x)", "special_ndtri.default(%x)", "special_log_ndtr.default(%x)", "i0.default(%x)",
+          "special_i1e.default(%x)", "nextafter.default(%x, 1.0)"}) {
+      const std::string name = fmt::format("%y{}", results.size());
+      text += fmt::format("  {} = aten.{}\n", name, call);
+      results += (results.empty() ? "" : ", ") + name;
+    }
+    Graph g = test::graphOf(text + "  return " + results + "\n}\n", test::semantics().operators());
+    inferFromInputs(g);
+    auto program = lower::lower(g);
+    REQUIRE_RESULT(program);
+    add(std::move(*program), {});
+  }
   // Each tile, with operands of both orders and accesses of all widths.
   const std::vector<codegen::ProductTile> tiles = codegen::productTiles({1, 64, 64, 64}, {132, 227 * 1024, 80});
   for (size_t i = 0; i < tiles.size(); ++i) {
