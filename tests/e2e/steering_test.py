@@ -154,6 +154,8 @@ class Steering(TestCase):
         self.assertIn("the hand-edited kernel (kernels[0]): ", failed["why"])
         self.assertRegex(failed["element"], r"^\[\d+,\d+\]$")
         self.assertNotEqual(failed["expected"], failed["actual"])
+        self.assertIn(f"the first that differs, at {failed['element']}, is {failed['actual']}, expected {failed['expected']}",
+                      run.stdout + run.stderr)
         self.assertGreater(step["rewrites"], 0)  # the generated kernel took its place
         self.assertNotIn("--- loops", self.json("code", out, "--as", "groups")["kernels"][0]["text"])
         broken = self.code("--as", "groups", "--fusion", self.plan(kernels=[{"nodes": nodes, "loopsFile": "broken.loops"}]))

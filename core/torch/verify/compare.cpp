@@ -208,8 +208,13 @@ std::string compareNumbers(const at::Tensor& expected, const at::Tensor& actual,
       noteNonFinite();
       return "each is within one rounding of the fp64 reference";
     }
-    if (!d.passed) showElement(s.firstTooFar);
-    if (!d.passed || judge == Judge::Model || s.tooFar == 0) return figures;
+    if (!d.passed) {
+      showElement(s.firstTooFar);
+      if (d.element.empty()) return figures;
+      return fmt::format("{}; the first that differs, at {}, is {}, expected {}", figures, d.element, d.actual,
+                         d.expected);
+    }
+    if (judge == Judge::Model || s.tooFar == 0) return figures;
     const int64_t beyond = firstBeyond(e, a, r, elementFactor * tol.factor * s.worstE, tol);
     if (beyond < 0) return figures;
     d.passed = false;
