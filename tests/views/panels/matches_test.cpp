@@ -173,6 +173,29 @@ class MatchesTest : public test::WindowFixture {
     QVERIFY(window_->findChild<QWidget*>(QStringLiteral("failure"))->isVisible());
   }
 
+  void placesWithOneReasonAreOneEntry() {
+    open();
+    type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")) +
+         QStringLiteral("# everywhere\n"));
+    QTRY_COMPARE(document().nearMisses().size(), size_t{4});
+    auto* panel = window_->panel<WhyNotPanel>();
+    QCOMPARE(panel->rows(), 1);
+    bool isCounted = false;
+    for (const QLabel* label : panel->findChildren<QLabel*>())
+      isCounted |= label->text().contains(QStringLiteral("and so in 3 places more"));
+    QVERIFY(isCounted);
+    // Go there goes from one to the next, and round.
+    QSignalSpy gone(panel, &WhyNotPanel::goThere);
+    for (QPushButton* there : panel->findChildren<QPushButton*>())
+      if (there->text() == QStringLiteral("Go there"))
+        for (int i = 0; i < 5; ++i) there->click();
+    QCOMPARE(gone.size(), 5);
+    QStringList places;
+    for (const QList<QVariant>& one : gone) places << one.front().value<NearMissInfo>().scope;
+    QCOMPARE(QSet<QString>(places.begin(), places.end()).size(), 4);
+    QCOMPARE(places.first(), places.last());
+  }
+
   void appliesUndoesRedoesExports() {
     open();
     type(QString::fromLatin1(rulesText));

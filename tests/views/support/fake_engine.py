@@ -452,15 +452,16 @@ class Engine:
             return {"revision": d["revision"], "ms": 0.4, "rules": [{"name": r["name"], "matches": len(at), "at": at, "budgetExceeded": False} for r in rules_of(params["text"]) for at in [[] if r["near"] else matches_of(graph, r["ops"])]]}
         if method == "rules/explain":
             rule = self.rule(params)
-            soft = next((n for n in graph["nodes"] if base(n) == "softmax"), None)
+            softmaxes = [n for n in graph["nodes"] if base(n) == "softmax"]
+            places = softmaxes if "# everywhere" in params["text"] else softmaxes[:1]
             misses = []
             spot = len(params["text"].encode().split(b"dim=1", 1)[0]) + 4 if "dim=1" in params["text"] else -1
-            if soft and rule["ops"]:
+            if rule["ops"]:
                 misses = [{"matched": len(rule["ops"]) - 1, "total": len(rule["ops"]), "at": soft["name"], "patternNode": f"{rule['ops'][-1]}_p{len(rule['ops']) - 1}",
                            "reason": "literal", "parameter": "dim", "expected": "1", "actual": "-1", "message": "dim is -1, but the rule wants 1",
                            "suggestion": "Write dim=-1.", "edits": [{"begin": spot, "end": spot + 1, "line": params["text"].encode()[:spot].count(b"\n") + 1, "before": "1", "after": "-1"}] if spot >= 0 else [],
                            "line": next((k for k, l in enumerate(params["text"].split("\n"), 1) if "dim=1" in l), rule["line"]),
-                           "scope": "encoder.layer.0.attention", "map": {}}]
+                           "scope": f"encoder.layer.{i}.attention", "map": {}} for i, soft in enumerate(places)]
             return {"revision": d["revision"], "matches": 0, "nearMisses": misses}
         if method == "rules/apply":
             before, records, back = len(graph["nodes"]), [], []

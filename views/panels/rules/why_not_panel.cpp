@@ -4,10 +4,39 @@
 #include <QRegularExpression>
 #include <QStyle>
 #include <QVBoxLayout>
+#include <algorithm>
+#include <tuple>
 
 #include "views/widgets/theme.h"
 
 namespace graft {
+namespace {
+
+/// Places with one reason, the nearest to a match first: more of the pattern, then what an edit would mend, then what
+/// is so in more places.
+std::vector<std::vector<NearMissInfo>> byReason(const std::vector<NearMissInfo>& misses) {
+  std::vector<std::vector<NearMissInfo>> out;
+  for (const NearMissInfo& miss : misses) {
+    const auto same = std::find_if(out.begin(), out.end(), [&](const auto& group) {
+      const NearMissInfo& first = group.front();
+      return first.matched == miss.matched && first.patternNode == miss.patternNode && first.message == miss.message &&
+             first.suggestion == miss.suggestion;
+    });
+    if (same == out.end())
+      out.push_back({miss});
+    else
+      same->push_back(miss);
+  }
+  std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) {
+    const auto rank = [](const auto& group) {
+      return std::tuple(-group.front().matched, group.front().edits.isEmpty(), -static_cast<int>(group.size()));
+    };
+    return rank(a) < rank(b);
+  });
+  return out;
+}
+
+}  // namespace
 
 WhyNotPanel::WhyNotPanel(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
   head_ = new QLabel(this);
@@ -60,9 +89,9 @@ void WhyNotPanel::refresh() {
         tr("%1 almost matches in %2.")
             .arg(rule->name, counted(static_cast<qint64>(document_.nearMisses().size()), tr("place"), tr("places"))));
   if (!mine) return;
-  for (const NearMissInfo& miss : document_.nearMisses()) {
+  for (const std::vector<NearMissInfo>& places : byReason(document_.nearMisses())) {
     auto* item = new QListWidgetItem(list_);
-    QWidget* widget = row(miss);
+    QWidget* widget = row(places);
     // The scroll bar may come: the text is measured for the narrower list.
     const int width = std::max(200, list_->width() - style()->pixelMetric(QStyle::PM_ScrollBarExtent) - 4);
     item->setSizeHint(QSize(0, widget->layout()->heightForWidth(width) + 6));
@@ -70,7 +99,8 @@ void WhyNotPanel::refresh() {
   }
 }
 
-QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
+QWidget* WhyNotPanel::row(const std::vector<NearMissInfo>& places) {
+  const NearMissInfo& miss = places.front();
   auto* widget = new QWidget;
   const Palette& p = themePalette();
   QString text =
@@ -81,6 +111,10 @@ QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
                    ? QString()
                    : tr(" in <span style=\"color:%1\">%2</span>").arg(css(p.dim), miss.scope.toHtmlEscaped()))
           .arg(tr("stopped at <code>%1</code>: %2").arg(miss.at.toHtmlEscaped(), miss.message.toHtmlEscaped()));
+  if (places.size() > 1)
+    text +=
+        QStringLiteral("<br>") +
+        tr("and so in %1").arg(counted(static_cast<qint64>(places.size()) - 1, tr("place more"), tr("places more")));
   if (!miss.suggestion.isEmpty()) {
     static const QRegularExpression quoted(QStringLiteral("`([^`]*)`"));
     text += QStringLiteral("<br><i>%1</i>")
@@ -91,7 +125,9 @@ QWidget* WhyNotPanel::row(const NearMissInfo& miss) {
   label->setTextInteractionFlags(Qt::TextSelectableByMouse);
   auto* there = new QPushButton(tr("Go there"), widget);
   there->setEnabled(!miss.at.isEmpty());
-  connect(there, &QPushButton::clicked, this, [this, miss] { Q_EMIT goThere(miss); });
+  if (places.size() > 1) there->setToolTip(tr("Pressed again, it goes to the next of these places"));
+  connect(there, &QPushButton::clicked, this,
+          [this, places, next = size_t{0}]() mutable { Q_EMIT goThere(places[next++ % places.size()]); });
   auto* buttons = new QHBoxLayout;
   buttons->addWidget(there);
   if (!miss.edits.isEmpty()) {

@@ -24,7 +24,7 @@ class WhyNotPanel : public QWidget {
 
  private:
   void refresh();
-  QWidget* row(const NearMissInfo& miss);
+  QWidget* row(const std::vector<NearMissInfo>& places);
   Document& document_;
   QLabel* head_;
   QListWidget* list_;
