@@ -175,6 +175,8 @@ void Explorer::refreshTheme() {
   find_->setIcon(icon(QStringLiteral("find")));
   const QColor dim = toQt(themePalette().dim);
   for (QTreeWidgetItemIterator it(tree_); *it; ++it) (*it)->setForeground(1, dim);
+  for (int i = 0; i < results_->count(); ++i)
+    if (results_->item(i)->flags() == Qt::NoItemFlags) results_->item(i)->setForeground(dim);
 }
 
 void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
@@ -269,6 +271,7 @@ void Explorer::find() {
   if (results_->count() >= mostFound) {
     auto* item = new QListWidgetItem(tr("These are the first %1; there are more").arg(results_->count()), results_);
     item->setFlags(Qt::NoItemFlags);
+    item->setForeground(toQt(themePalette().dim));
   }
   if (!text.isEmpty() && results_->count() == 0) {
     const QString error = findError(text);
@@ -278,6 +281,7 @@ void Explorer::find() {
       auto* item = new QListWidgetItem(line, results_);
       item->setToolTip(line);
       item->setFlags(Qt::NoItemFlags);
+      item->setForeground(toQt(themePalette().dim));
     }
   }
   quiet_ = false;

@@ -28,6 +28,7 @@
 #include "views/canvas/canvas_paint.h"
 #include "views/canvas/small_text.h"
 #include "views/layout/palette.h"
+#include "views/panels/explorer.h"
 #include "views/panels/rules/matches_panel.h"
 #include "views/panels/rules/rule_list.h"
 #include "views/panels/rules/rules_panel.h"
@@ -484,6 +485,18 @@ class AccessibilityTest : public test::WindowFixture {
       window_->palette()->hide();
     }
     window_->setTheme(Theme::Light);
+    // What a search says that found nothing.
+    window_->arrange(Arrangement::Explore);
+    for (const Theme theme : {Theme::Dark, Theme::Light}) {
+      auto* explorer = window_->panel<Explorer>();
+      explorer->search()->setText(QStringLiteral("nothing has this"));
+      QTRY_COMPARE(explorer->results()->count(), 2);
+      window_->setTheme(theme);
+      const QListWidget* results = explorer->results();
+      const QImage drawn = results->viewport()->grab(results->visualItemRect(results->item(0))).toImage();
+      const double is = measuredContrast(drawn);
+      QVERIFY2(is >= legible, qPrintable(QStringLiteral("nothing was found: %1").arg(is)));
+    }
     // A rule without matches, and a step that was left, can be chosen: their words are read.
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("matmul, div, add, softmax, matmul"),
                                                 QStringLiteral("cosh")));

@@ -18,6 +18,7 @@
 #include "views/canvas/canvas.h"
 #include "views/document/graph_decode.h"
 #include "views/widgets/empty_hint.h"
+#include "views/widgets/qt_color.h"
 #include "views/widgets/theme.h"
 
 namespace graft {
@@ -187,7 +188,11 @@ LibraryPanel::LibraryPanel(EngineClient& engine, QWidget* parent) : QWidget(pare
   refreshButtons();
 }
 
-void LibraryPanel::setTheme() { picture_->setTheme(currentTheme()); }
+void LibraryPanel::setTheme() {
+  picture_->setTheme(currentTheme());
+  for (QTreeWidgetItemIterator it(tree_); *it; ++it)
+    if ((*it)->flags() == Qt::NoItemFlags) (*it)->setForeground(0, toQt(themePalette().dim));
+}
 
 void LibraryPanel::addFolder(const QString& folder) {
   QStringList own = ownFolders();
@@ -224,6 +229,7 @@ void LibraryPanel::addFiles(const QString& title, const QString& folder, bool is
     auto* none =
         new QTreeWidgetItem(top, {QDir(folder).exists() ? tr("No rule files (*.py) here") : tr("This folder is gone")});
     none->setFlags(Qt::NoItemFlags);
+    none->setForeground(0, toQt(themePalette().dim));
   }
   top->setExpanded(true);
 }
