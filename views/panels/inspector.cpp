@@ -234,6 +234,10 @@ void Inspector::refresh() {
     html = describeNode(*graph, graph->node(n));
     askOperator(keys.first());
   }
+  // What was selected may be gone, as after a rewrite: what is there is told instead.
+  if (html.isEmpty())
+    html = dim(tr("<p>%1 is not in the model as it is now.</p>").arg(keys.first().toHtmlEscaped())) +
+           describeModel(*graph);
   text_->setHtml(html);
   if (!source_->isHidden()) askSource();
   if (!firstWeight_.isEmpty()) askWeight(firstWeight_);

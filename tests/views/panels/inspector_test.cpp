@@ -70,6 +70,14 @@ class InspectorTest : public test::WindowFixture {
     QVERIFY(inspector->weight().isEmpty());
   }
 
+  void whatIsGoneIsToldToBeGone() {
+    open();
+    document().setSelection({QStringLiteral("no_longer_here")});
+    const QString text = window_->panel<Inspector>()->plain();
+    QVERIFY2(text.contains(QStringLiteral("no_longer_here is not in the model as it is now")), qPrintable(text));
+    QVERIFY(text.contains(QStringLiteral("Operators")));  // what there is follows
+  }
+
   void findingGoesByOperatorShapeAndExpression() {
     open();
     const Graph& g = *document().graph();

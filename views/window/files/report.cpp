@@ -3,12 +3,14 @@
 #include <QCoreApplication>
 #include <QDateTime>
 #include <QFileInfo>
+#include <QHash>
 #include <QLocale>
 #include <QRegularExpression>
 #include <QSet>
 #include <QSysInfo>
 #include <QTableWidget>
 #include <algorithm>
+#include <utility>
 
 #include "views/canvas/canvas_scene.h"
 #include "views/document/graph_decode.h"
@@ -117,15 +119,36 @@ QString reportOfSteps(const Document& document) {
   return html + QStringLiteral("</table>\n");
 }
 
-/// The operators of these nodes, in order: "matmul, div, softmax". A node that came and went within a step says its
-/// name.
+/// The operators of these nodes, in order: "matmul, div, softmax". A node that came and went within a step has the
+/// name of its operator, and a number.
 QString operatorsOf(const Graph& graph, const QStringList& nodes) {
+  static const QRegularExpression number(QStringLiteral("_\\d+$"));
   QStringList out;
   for (const QString& name : nodes) {
     const NodeId node = graph.findNode(name.toStdString());
-    out << (node ? toQt(std::string(graph.node(node).op->baseName())) : name);
+    out << (node ? toQt(std::string(graph.node(node).op->baseName())) : QString(name).remove(number));
   }
   return out.join(QStringLiteral(", "));
+}
+
+/// Of each rewrite, the nodes of the original that it stands for. What a later rewrite replaced again counts there, so
+/// that each node counts once.
+std::vector<QStringList> originsOf(const std::vector<RecordInfo>& records) {
+  std::vector<QStringList> out(records.size());
+  QHash<QString, size_t> madeBy;
+  for (size_t i = 0; i < records.size(); ++i) {
+    for (const QString& node : records[i].removed) {
+      const auto maker = madeBy.find(node);
+      if (maker == madeBy.end()) {
+        out[i] << node;
+        continue;
+      }
+      out[i] += std::exchange(out[*maker], {});
+      madeBy.erase(maker);
+    }
+    for (const QString& node : records[i].added) madeBy.insert(node, i);
+  }
+  return out;
 }
 
 /// What was replaced by what, alike ones once, with the time of both where the last run measured it.
@@ -143,23 +166,31 @@ QString reportOfReplacements(const Document& document) {
     for (const QString& n : nodes) sum += of.value(n).toDouble();
     return sum;
   };
+  std::vector<RecordInfo> records;
+  std::vector<Row> each;
   for (int i = 1; i <= document.position(); ++i) {
     const StepInfo &before = document.steps()[static_cast<size_t>(i) - 1],
                    &step = document.steps()[static_cast<size_t>(i)];
     for (const RecordInfo& r : step.records) {
-      Row row{r.rule, operatorsOf(*before.graph, r.removed),          operatorsOf(*step.graph, r.added),
-              1,      timeOf(objectAt(times, "original"), r.removed), timeOf(objectAt(times, "rewritten"), r.added)};
-      const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& o) {
-        return o.rule == row.rule && o.removed == row.removed && o.added == row.added;
-      });
-      if (same == rows.end()) {
-        rows.push_back(std::move(row));
-        continue;
-      }
-      ++same->count;
-      same->before += row.before;
-      same->after += row.after;
+      records.push_back(r);
+      each.push_back({r.rule, operatorsOf(*before.graph, r.removed), operatorsOf(*step.graph, r.added), 1});
     }
+  }
+  const std::vector<QStringList> origins = originsOf(records);
+  for (size_t i = 0; i < each.size(); ++i) {
+    Row& row = each[i];
+    row.before = timeOf(objectAt(times, "original"), origins[i]);
+    row.after = timeOf(objectAt(times, "rewritten"), records[i].added);
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& o) {
+      return o.rule == row.rule && o.removed == row.removed && o.added == row.added;
+    });
+    if (same == rows.end()) {
+      rows.push_back(std::move(row));
+      continue;
+    }
+    ++same->count;
+    same->before += row.before;
+    same->after += row.after;
   }
   if (rows.empty()) return {};
   const auto time = [&](double microseconds) {
