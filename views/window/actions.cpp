@@ -78,10 +78,6 @@ void Actions::makeFileMenu() {
   recentMenu_ = file->addMenu(tr("Open &recent"));
   add(file, {"openRules", tr("Open r&ules…"), tr("Ctrl+Shift+O"), "", false}, [&files] { files.chooseRules(); });
   add(file, {"loadLibrary", tr("Loa&d operators…"), {}, "", false}, [&files] { files.chooseLibrary(); });
-  for (const PanelDescription& p : panels())
-    if (!p.shortcut.isEmpty())
-      add(file, {p.name.toLatin1().constData(), p.title, p.shortcut, "", false},
-          [this, name = p.name] { window_.docks().toggle(name); });
   add(file, {"saveRules", tr("&Save rules"), QKeySequence::Save, "", false}, [&files] { files.saveRules(false); });
   add(file, {"saveRulesAs", tr("Save rules &as…"), QKeySequence::SaveAs, "", false},
       [&files] { files.saveRules(true); });
@@ -215,8 +211,7 @@ void Actions::makeViewMenu() {
   add(view, {"previousChange", tr("Previous change"), tr("Shift+F8")}, [&comparison] { comparison.nextChange(-1); });
   view->addSeparator();
   addCanvasActions(view);
-  view->addSeparator();
-  addPanelActions(view);
+  addPanelActions(view->addMenu(tr("P&anels")));
   view->addSeparator();
   add(view, {"theme", tr("&Light or dark"), tr("Ctrl+Shift+L"), "theme", false}, [this] {
     const Theme theme = currentTheme() == Theme::Dark ? Theme::Light : Theme::Dark;
@@ -229,51 +224,8 @@ void Actions::makeViewMenu() {
 void Actions::addCanvasActions(QMenu* view) {
   Canvas* canvas = window_.canvas();
   add(view, {"fit", tr("&Fit"), tr("Ctrl+0"), "fit"}, [this] { window_.comparison().fit(); });
-  QAction* columns = add(view, {"columns", tr("Tall modules in col&umns"), {}, "", false}, [] {});
-  columns->setCheckable(true);
-  columns->setToolTip(tr("A module that is much taller than wide goes on in another column; off: all runs down"));
-  connect(columns, &QAction::toggled, this, [this](bool on) {
-    window_.comparison().setColumns(on);
-    QSettings().setValue(QStringLiteral("columns"), on);
-  });
-  QAction* flow = add(view, {"leftToRight", tr("Left to right"), tr("Ctrl+Shift+G"), "", false}, [] {});
-  flow->setCheckable(true);
-  flow->setToolTip(tr("The drawing runs from left to right, and long modules go on in another row; off: it runs down"));
-  connect(flow, &QAction::toggled, this, [this](bool on) {
-    window_.comparison().setFlow(on ? Flow::Right : Flow::Down);
-    QSettings().setValue(QStringLiteral("leftToRight"), on);
-  });
-  QAction* deadEnds = add(view, {"deadEnds", tr("Fold de&ad ends"), {}, "", false}, [] {});
-  deadEnds->setCheckable(true);
-  deadEnds->setToolTip(
-      tr("What depends on weights alone, and what nothing uses, is one box each; a double click on ×N shows it"));
-  connect(deadEnds, &QAction::toggled, this, [this](bool on) {
-    window_.comparison().setFoldsDeadEnds(on);
-    QSettings().setValue(QStringLiteral("foldDeadEnds"), on);
-  });
-  QAction* legend = add(view, {"legend", tr("Le&gend of colours"), {}, "", false}, [] {});
-  legend->setCheckable(true);
-  connect(legend, &QAction::toggled, this, [canvas](bool on) {
-    canvas->setLegendVisible(on);
-    QSettings().setValue(QStringLiteral("legend"), on);
-  });
-  legend->setChecked(QSettings().value(QStringLiteral("legend"), true).toBool());
-  const auto restore = [](QAction* action, const char* setting, bool usual) {
-    const bool on = QSettings().value(QLatin1String(setting), usual).toBool();
-    action->setChecked(!on);  // so that it is told, whichever it is
-    action->setChecked(on);
-  };
-  restore(columns, "columns", true);
-  restore(deadEnds, "foldDeadEnds", true);
-  restore(flow, "leftToRight", false);
-  for (const auto& [name, text, keys, step] :
-       {std::tuple{"nextPanel", tr("Next panel"), QStringLiteral("F6"), 1},
-        std::tuple{"previousPanel", tr("Previous panel"), QStringLiteral("Shift+F6"), -1}})
-    add(view, {name, text, keys, "", false}, [this, step = step] { window_.focusNextPart(step); });
-  add(view, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
-  add(view, {"zoomOut", tr("Zoom &out"), QKeySequence::ZoomOut}, [canvas] { canvas->zoomOut(); });
-  add(view, {"zoomSelection", tr("Zoom to the &selection"), tr("Ctrl+Shift+0")},
-      [this, canvas] { canvas->zoomToKeys(window_.document().selection()); });
+  addZoomActions(view->addMenu(tr("&Zoom")));
+  addDrawingActions(view->addMenu(tr("Draw&ing")));
   QAction* card = add(view, {"card", tr("What the selected node is"), tr("Ctrl+I")}, [this, canvas] {
     if (canvas->selection().isEmpty())
       return window_.statusBar()->showMessage(tr("No node is selected: click one, or press n"), 4000);
@@ -302,13 +254,73 @@ void Actions::addCanvasActions(QMenu* view) {
   });
 }
 
-void Actions::addPanelActions(QMenu* view) {
+void Actions::addZoomActions(QMenu* menu) {
+  Canvas* canvas = window_.canvas();
+  add(menu, {"zoomIn", tr("Zoom &in"), QKeySequence::ZoomIn}, [canvas] { canvas->zoomIn(); });
+  add(menu, {"zoomOut", tr("Zoom &out"), QKeySequence::ZoomOut}, [canvas] { canvas->zoomOut(); });
+  add(menu, {"zoomSelection", tr("Zoom to the &selection"), tr("Ctrl+Shift+0")},
+      [this, canvas] { canvas->zoomToKeys(window_.document().selection()); });
+}
+
+/// How it is laid out, and what stands over it.
+void Actions::addDrawingActions(QMenu* menu) {
+  Canvas* canvas = window_.canvas();
+  QAction* columns = add(menu, {"columns", tr("Tall modules in col&umns"), {}, "", false}, [] {});
+  columns->setCheckable(true);
+  columns->setToolTip(tr("A module that is much taller than wide goes on in another column; off: all runs down"));
+  connect(columns, &QAction::toggled, this, [this](bool on) {
+    window_.comparison().setColumns(on);
+    QSettings().setValue(QStringLiteral("columns"), on);
+  });
+  QAction* flow = add(menu, {"leftToRight", tr("Left to right"), tr("Ctrl+Shift+G"), "", false}, [] {});
+  flow->setCheckable(true);
+  flow->setToolTip(tr("The drawing runs from left to right, and long modules go on in another row; off: it runs down"));
+  connect(flow, &QAction::toggled, this, [this](bool on) {
+    window_.comparison().setFlow(on ? Flow::Right : Flow::Down);
+    QSettings().setValue(QStringLiteral("leftToRight"), on);
+  });
+  QAction* deadEnds = add(menu, {"deadEnds", tr("Fold de&ad ends"), {}, "", false}, [] {});
+  deadEnds->setCheckable(true);
+  deadEnds->setToolTip(
+      tr("What depends on weights alone, and what nothing uses, is one box each; a double click on ×N shows it"));
+  connect(deadEnds, &QAction::toggled, this, [this](bool on) {
+    window_.comparison().setFoldsDeadEnds(on);
+    QSettings().setValue(QStringLiteral("foldDeadEnds"), on);
+  });
+  QAction* legend = add(menu, {"legend", tr("Le&gend of colours"), {}, "", false}, [] {});
+  legend->setCheckable(true);
+  connect(legend, &QAction::toggled, this, [canvas](bool on) {
+    canvas->setLegendVisible(on);
+    QSettings().setValue(QStringLiteral("legend"), on);
+  });
+  legend->setChecked(QSettings().value(QStringLiteral("legend"), true).toBool());
+  const auto restore = [](QAction* action, const char* setting, bool usual) {
+    const bool on = QSettings().value(QLatin1String(setting), usual).toBool();
+    action->setChecked(!on);  // so that it is told, whichever it is
+    action->setChecked(on);
+  };
+  restore(columns, "columns", true);
+  restore(deadEnds, "foldDeadEnds", true);
+  restore(flow, "leftToRight", false);
+}
+
+void Actions::addPanelActions(QMenu* menu) {
+  for (const PanelDescription& p : panels())
+    if (!p.shortcut.isEmpty())
+      add(menu, {p.name.toLatin1().constData(), p.title, p.shortcut, "", false},
+          [this, name = p.name] { window_.docks().toggle(name); });
+  menu->addSeparator();
   for (QDockWidget* d : window_.docks().docks()) {
     d->toggleViewAction()->setText(tr("Panel: %1").arg(d->windowTitle()));
-    view->addAction(d->toggleViewAction());
+    menu->addAction(d->toggleViewAction());
     window_.addAction(d->toggleViewAction());  // the palette lists the window's
   }
-  add(view, {"resetPanels", tr("Panels as at the &beginning"), {}, "", false}, [this] { window_.docks().reset(); });
+  menu->addSeparator();
+  for (const auto& [name, text, keys, step] :
+       {std::tuple{"nextPanel", tr("Next panel"), QStringLiteral("F6"), 1},
+        std::tuple{"previousPanel", tr("Previous panel"), QStringLiteral("Shift+F6"), -1}})
+    add(menu, {name, text, keys, "", false}, [this, step = step] { window_.focusNextPart(step); });
+  add(menu, {"resetPanels", tr("Panels as at the &beginning"), {}, "", false}, [this] { window_.docks().reset(); });
 }
 
 void Actions::makeRunMenu() {

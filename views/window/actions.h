@@ -45,7 +45,9 @@ class Actions : public QObject {
   void makeRulesMenu();
   void makeViewMenu();
   void addCanvasActions(QMenu* view);
-  void addPanelActions(QMenu* view);
+  void addZoomActions(QMenu* menu);
+  void addDrawingActions(QMenu* menu);
+  void addPanelActions(QMenu* menu);
   void makeRunMenu();
   void makeCompileMenu();  // compile/compile_actions.cpp
   void makeHelpMenu();

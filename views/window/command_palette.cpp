@@ -76,6 +76,7 @@ void CommandPalette::open(const QList<QAction*>& actions) {
   move((parentWidget()->width() - width()) / 2, 64);
   line_->clear();
   fill();
+  before_ = window()->focusWidget();
   show();
   raise();
   line_->setFocus();
@@ -110,9 +111,15 @@ void CommandPalette::fill() {
   list_->setCurrentRow(0);
 }
 
+/// The keyboard goes back to where it was; whoever clicks elsewhere is there already.
+void CommandPalette::leave() {
+  if (before_) before_->setFocus();
+  hide();
+}
+
 void CommandPalette::run() {
   QListWidgetItem* item = list_->currentItem();
-  hide();
+  leave();
   if (!item) return;
   auto* action = qobject_cast<QAction*>(item->data(Qt::UserRole).value<QObject*>());
   if (action && action->isEnabled()) QTimer::singleShot(0, action, &QAction::trigger);
@@ -124,7 +131,7 @@ bool CommandPalette::eventFilter(QObject* object, QEvent* e) {
     const int row = list_->currentRow();
     switch (key->key()) {
       case Qt::Key_Escape:
-        return hide(), true;
+        return leave(), true;
       case Qt::Key_Return:
       case Qt::Key_Enter:
         return run(), true;

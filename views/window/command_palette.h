@@ -5,6 +5,7 @@
 #include <QFrame>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QPointer>
 
 namespace graft {
 
@@ -26,9 +27,11 @@ class CommandPalette : public QFrame {
  private:
   void fill();
   void run();
+  void leave();
   QList<QAction*> actions_;
   QLineEdit* line_;
   QListWidget* list_;
+  QPointer<QWidget> before_;  ///< where the keyboard was
 };
 
 }  // namespace graft

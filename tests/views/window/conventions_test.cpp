@@ -399,6 +399,24 @@ class ConventionsTest : public test::WindowFixture {
     }
   }
 
+  void thePaletteGivesTheKeyboardBack() {
+    open();
+    window_->activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    window_->canvas()->setFocus();
+    window_->openPalette();
+    QTRY_VERIFY(window_->palette()->line()->hasFocus());
+    QTest::keyClick(window_->palette()->line(), Qt::Key_Escape);
+    QVERIFY(!window_->palette()->isVisible() && window_->canvas()->hasFocus());
+  }
+
+  void noMenuIsLongerThanAHandful() {
+    start();
+    for (QAction* menu : window_->menuBar()->actions())
+      QVERIFY2(menu->menu()->actions().size() <= 24,
+               qPrintable(QStringLiteral("%1: %2").arg(menu->text()).arg(menu->menu()->actions().size())));
+  }
+
   void aWindowThatWasKilledInAPreviewShowsThatPlaceAgain() {
     open();
     type(QString::fromLatin1(rulesText));
