@@ -115,6 +115,8 @@ constexpr Pair sameName[] = {
     {"special_log1p", "log1p"},
     {"special_logit", "logit"},
     {"special_logsumexp", "logsumexp"},
+    {"special_multigammaln", "mvlgamma"},
+    {"special_polygamma", "polygamma"},
     {"special_psi", "digamma"},
     {"special_sinc", "sinc"},
 };

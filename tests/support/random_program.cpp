@@ -275,7 +275,7 @@ class Maker {
     std::vector<Op> ops{Op::Add, Op::Subtract, Op::Multiply, Op::Minimum, Op::Maximum};
     if (!isFloatingPoint(d)) {
       ops.insert(ops.end(), {Op::And, Op::Or, Op::Xor, Op::ShiftLeft, Op::ShiftRight, Op::FloorDivide,
-                             Op::TruncateDivide, Op::Remainder, Op::Fmod, Op::Power});
+                             Op::TruncateDivide, Op::Remainder, Op::Fmod, Op::Power, Op::Gcd});
     } else if (!options_.isExact) {
       ops.insert(ops.end(), {Op::Divide, Op::FloorDivide, Op::TruncateDivide, Op::Remainder, Op::Fmod, Op::Power,
                              Op::Atan2, Op::Hypot, Op::CopySign});

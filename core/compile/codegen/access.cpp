@@ -61,8 +61,11 @@ double weight(const Expr& e) {
     case Op::Fmod:
       return isFloatingPoint(e.dtype) ? kCalls : 40;
     case Op::Erfc:
+    case Op::LogGamma:
     case Op::Atan2:
     case Op::Hypot:
+    case Op::NextAfter:
+    case Op::Gcd:
       return kCalls;
     case Op::Uniform:
       return 80;

@@ -120,6 +120,8 @@ double unaryFloating(Op op, double x) {
       return std::erf(x);
     case Op::Erfc:
       return std::erfc(x);
+    case Op::LogGamma:
+      return std::lgamma(x);
     case Op::Sigmoid:
       return 1 / (1 + std::exp(-x));
     default:
@@ -161,6 +163,8 @@ double binaryFloating(Op op, DType dtype, double a, double b) {
       return std::hypot(a, b);
     case Op::CopySign:
       return std::copysign(a, b);
+    case Op::NextAfter:
+      return isSingle ? std::nextafter(static_cast<float>(a), static_cast<float>(b)) : std::nextafter(a, b);
     default:
       return std::numeric_limits<double>::quiet_NaN();
   }
@@ -175,6 +179,15 @@ int64_t powerInteger(int64_t base, int64_t exponent, DType dtype) {
   for (; exponent > 0; exponent /= 2, factor *= factor)
     if (exponent % 2 != 0) result *= factor;
   return wrapped(static_cast<int64_t>(result), dtype);
+}
+
+// Euclid's algorithm, which wraps around as PyTorch's does: the least number is its own absolute value.
+int64_t gcdInteger(int64_t a, int64_t b, DType dtype) {
+  const auto size = [dtype](int64_t x) {
+    return x < 0 ? wrapped(static_cast<int64_t>(0 - static_cast<uint64_t>(x)), dtype) : x;
+  };
+  for (a = size(a), b = size(b); a != 0;) b = std::exchange(a, b % a);
+  return b;
 }
 
 int64_t binaryInteger(Op op, DType dtype, int64_t a, int64_t b) {
@@ -200,6 +213,8 @@ int64_t binaryInteger(Op op, DType dtype, int64_t a, int64_t b) {
       return rest;
     case Op::Power:
       return powerInteger(a, b, dtype);
+    case Op::Gcd:
+      return gcdInteger(a, b, dtype);
     case Op::Minimum:
       return a < b ? a : b;
     case Op::Maximum:

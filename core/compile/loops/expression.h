@@ -67,7 +67,8 @@ enum class Op : uint8_t {
   Atanh,
   Erf,
   Erfc,
-  Sigmoid,  ///< 1 / (1 + exp(-x))
+  LogGamma,  ///< log |gamma(x)|
+  Sigmoid,   ///< 1 / (1 + exp(-x))
   // Two operands of one dtype
   Add,
   Subtract,
@@ -83,6 +84,9 @@ enum class Op : uint8_t {
   Atan2,
   Hypot,
   CopySign,
+  NextAfter,  ///< the number beside the first operand, towards the second
+  Gcd,  ///< the greatest common divisor, of integers; with the least number of a signed dtype it may be negative, as
+        ///< Euclid's algorithm leaves it in PyTorch
   And,  ///< of bool and integers
   Or,
   Xor,

@@ -441,9 +441,9 @@ const std::unordered_map<std::string_view, Entry>& table() {
   static const std::unordered_map<std::string_view, Entry> all = [] {
     static std::vector<Entry> entries;  // what the names look at
     for (const auto family :
-         {pointwiseOperators, activationOperators, castOperators, viewOperators, joinOperators, reductionOperators,
-          normOperators, gradientOperators, lossOperators, lookupOperators, scatterOperators, orderOperators,
-          factoryOperators, windowOperators, resamplingOperators, sizeOperators, productOperators})
+         {pointwiseOperators, activationOperators, specialOperators, castOperators, viewOperators, joinOperators,
+          reductionOperators, normOperators, gradientOperators, lossOperators, lookupOperators, scatterOperators,
+          orderOperators, factoryOperators, windowOperators, resamplingOperators, sizeOperators, productOperators})
       for (Entry& e : family()) entries.push_back(std::move(e));
     std::unordered_map<std::string_view, Entry> out;
     for (const Entry& e : entries) {

@@ -104,6 +104,7 @@ struct Entry {
 // One for each family, in the file of that name.
 std::vector<Entry> pointwiseOperators();
 std::vector<Entry> activationOperators();
+std::vector<Entry> specialOperators();
 std::vector<Entry> castOperators();
 std::vector<Entry> viewOperators();
 std::vector<Entry> joinOperators();

@@ -28,7 +28,7 @@ const std::set<std::string_view>& reservedNames() {
       "NAN", "INFINITY", "NULL", "errno", "HUGE_VAL", "math_errhandling",
       // what printed code declares and calls
       "run", "failed", "bf16", "cast", "minimum", "maximum", "is_greater", "is_less", "sign", "sigmoid", "uniform",
-      "truncate_divide", "remainder_of", "fmod_of", "floor_divide", "power", "shift_left", "shift_right",
+      "truncate_divide", "remainder_of", "fmod_of", "floor_divide", "power", "gcd", "shift_left", "shift_right",
       "checked_index", "checked_divisor"};
   return names;
 }

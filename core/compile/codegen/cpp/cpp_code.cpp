@@ -127,6 +127,14 @@ T power(T x, T n) {
     if (n % 2) result *= x;
   return result;
 }
+// The least number is its own absolute value.
+template <class T>
+T gcd(T a, T b) {
+  if (a < 0) a = T(-a);
+  if (b < 0) b = T(-b);
+  for (T rest; a != 0; b = a, a = rest) rest = T(b % a);
+  return b;
+}
 template <class T>
 T shift_left(T a, T b) {
   return b >= 0 && b < T(8 * sizeof(T)) ? T(a << b) : T(0);

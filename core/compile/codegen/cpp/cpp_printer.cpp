@@ -39,6 +39,7 @@ std::string functionName(Op op, DType dtype) {
     case Op::Minimum:
     case Op::Maximum:
     case Op::Uniform:
+    case Op::Gcd:
       return std::string(loops::opName(op));
     case Op::FloorDivide:
       return "floor_divide";

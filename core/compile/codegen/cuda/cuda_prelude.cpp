@@ -218,6 +218,18 @@ DEVICE T power(T x, T n) {
     if (n % T(2)) result = times<T>(result, x);
   return result;
 }
+// The least number is its own absolute value.
+template <class T>
+DEVICE T gcd(T a, T b) {
+  a = absolute<T>(a);
+  b = absolute<T>(b);
+  while (a != T(0)) {
+    const T rest = T(b % a);
+    b = a;
+    a = rest;
+  }
+  return b;
+}
 template <class T>
 DEVICE T shift_left(T a, T b) {
   typedef typename unsigned_of<T>::type U;

@@ -162,6 +162,8 @@ std::string cudaOperation(Op op, DType dtype, const std::string& a, const std::s
       return isFloating ? call("fmod" + suffix) : ofType("fmod_of");
     case Op::Power:
       return isFloating ? call("pow" + suffix) : ofType("power");
+    case Op::Gcd:
+      return ofType("gcd");
     case Op::ShiftLeft:
       return ofType("shift_left");
     case Op::ShiftRight:

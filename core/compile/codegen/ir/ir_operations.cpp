@@ -59,6 +59,8 @@ const char* libraryName(Op op) {
       return "erf";
     case Op::Erfc:
       return "erfc";
+    case Op::LogGamma:
+      return "lgamma";
     case Op::Power:
       return "pow";
     case Op::Fmod:
@@ -67,6 +69,8 @@ const char* libraryName(Op op) {
       return "atan2";
     case Op::Hypot:
       return "hypot";
+    case Op::NextAfter:
+      return "nextafter";
     default:
       return nullptr;
   }
@@ -157,6 +161,23 @@ end:
 }
 )";
 
+// The greatest common divisor of two absolute values, as the remainders leave it.
+constexpr const char* kIntegerGcd = R"(define internal i64 @graft.gcd(i64 %x, i64 %y) #0 {
+entry:
+  %none = icmp eq i64 %x, 0
+  br i1 %none, label %end, label %loop
+loop:
+  %a = phi i64 [ %x, %entry ], [ %rest, %loop ]
+  %b = phi i64 [ %y, %entry ], [ %a, %loop ]
+  %rest = srem i64 %b, %a
+  %done = icmp eq i64 %rest, 0
+  br i1 %done, label %end, label %loop
+end:
+  %result = phi i64 [ %y, %entry ], [ %a, %loop ]
+  ret i64 %result
+}
+)";
+
 /// What a constant says.
 std::optional<double> constantOf(const Value& v) {
   if (!v.isConstant || !isFloatingPoint(v.dtype) || v.name.rfind("0x", 0) != 0) return std::nullopt;
@@ -240,23 +261,32 @@ Value IrOperations::isBetter(ReduceKind kind, const Value& a, const Value& b) {
   return b_.binary("or", differs, onlyA);
 }
 
+Value IrOperations::integerFunction(const char* name, const char* definition, const Value& x, const Value& y) {
+  helpers_.insert(definition);
+  const Value left = cast(x, DType::Int64), right = cast(y, DType::Int64);
+  const int lanes = std::max(left.lanes, right.lanes), scope = std::max(left.scope, right.scope);
+  const auto one = [&](int i) {
+    const Value a = left.lanes == 1 ? left : b_.lane(left, i), b = right.lanes == 1 ? right : b_.lane(right, i);
+    return b_.instruction(DType::Int64, 1, scope,
+                          std::string("call i64 @") + name + "(" + b_.typed(a) + ", " + b_.typed(b) + ")");
+  };
+  Value result = one(0);
+  if (lanes > 1) result = {"poison", DType::Int64, lanes, 0, true};
+  for (int i = 0; lanes > 1 && i < lanes; ++i)
+    result =
+        b_.instruction(DType::Int64, lanes, scope,
+                       "insertelement " + b_.typed(result) + ", " + b_.typed(one(i)) + ", i64 " + std::to_string(i));
+  return cast(result, x.dtype);
+}
+
+Value IrOperations::absolute(const Value& x) {
+  if (isUnsigned(x.dtype)) return x;
+  const Value zero = b_.integer(x.dtype, 0);
+  return b_.select(b_.compare("icmp slt", x, zero), b_.binary("sub", zero, x), x);
+}
+
 Value IrOperations::power(const Value& x, const Value& exponent) {
-  if (!isFloatingPoint(x.dtype)) {
-    helpers_.insert(kIntegerPower);
-    const Value wide = cast(x, DType::Int64), e = cast(exponent, DType::Int64);
-    const int lanes = std::max(wide.lanes, e.lanes), scope = std::max(wide.scope, e.scope);
-    const auto one = [&](int i) {
-      const Value a = wide.lanes == 1 ? wide : b_.lane(wide, i), n = e.lanes == 1 ? e : b_.lane(e, i);
-      return b_.instruction(DType::Int64, 1, scope, "call i64 @graft.power(" + b_.typed(a) + ", " + b_.typed(n) + ")");
-    };
-    Value result = one(0);
-    if (lanes > 1) result = {"poison", DType::Int64, lanes, 0, true};
-    for (int i = 0; lanes > 1 && i < lanes; ++i)
-      result =
-          b_.instruction(DType::Int64, lanes, scope,
-                         "insertelement " + b_.typed(result) + ", " + b_.typed(one(i)) + ", i64 " + std::to_string(i));
-    return cast(result, x.dtype);
-  }
+  if (!isFloatingPoint(x.dtype)) return integerFunction("graft.power", kIntegerPower, x, exponent);
   // The exponents for which PyTorch computes something simpler, and so does this
   const auto one = [&] { return b_.number(x.dtype, 1.0); };
   if (const std::optional<double> n = constantOf(exponent)) {
@@ -390,8 +420,7 @@ Value IrOperations::integral(const Expr& e, std::span<const Value> v, const Valu
     case Op::Negate:
       return b_.binary("sub", number(0), v[0]);
     case Op::Absolute:
-      if (isUnsigned(dtype)) return v[0];
-      return b_.select(b_.compare("icmp slt", v[0], number(0)), b_.binary("sub", number(0), v[0]), v[0]);
+      return absolute(v[0]);
     case Op::Not:
       return b_.binary("xor", v[0], dtype == DType::Bool ? b_.boolean(true) : number(-1));
     case Op::Sign: {
@@ -417,6 +446,8 @@ Value IrOperations::integral(const Expr& e, std::span<const Value> v, const Valu
       return divideInteger(e.op, v[0], v[1], active);
     case Op::Power:
       return power(v[0], v[1]);
+    case Op::Gcd:
+      return integerFunction("graft.gcd", kIntegerGcd, absolute(v[0]), absolute(v[1]));
     case Op::Minimum:
       return extreme(false, v[0], v[1]);
     case Op::Maximum:

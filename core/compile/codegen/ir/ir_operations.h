@@ -35,6 +35,8 @@ class IrOperations {
   Value integral(const loops::Expr&, std::span<const Value>, const Value& active);
   Value libraryFunction(const char* name, std::span<const Value>);
   Value extreme(bool isMaximum, const Value&, const Value&);
+  Value integerFunction(const char* name, const char* definition, const Value&, const Value&);
+  Value absolute(const Value&);  ///< of integers
   Value power(const Value&, const Value&);
   Value divideInteger(loops::Op, const Value&, const Value&, const Value& active);
   Value halfToFloat(const Value&);

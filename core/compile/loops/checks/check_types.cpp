@@ -39,6 +39,7 @@ bool takes(Op op, DType d) {
       return d == DType::Bool || isWholeNumber(d);
     case Op::ShiftLeft:
     case Op::ShiftRight:
+    case Op::Gcd:
     case Op::CheckedDivisor:
       return isWholeNumber(d);
     case Op::Equal:

@@ -40,8 +40,8 @@ void setReduced(Call& c, TensorId each) {
     c.result(each);
     return;
   }
-  const std::vector<size_t> dims = allDims(c, each);
-  c.traits.reducedDims.assign(dims.begin(), dims.end());
+  const std::vector<size_t> dims = allDims(c, each), own = allDims(c, c.tensor(c.positional(0), "self"));
+  c.traits.reducedDims.assign(own.begin(), own.end());
   if (how == Reduction::Sum) {
     c.result(total(c, each));
     return;

@@ -297,6 +297,18 @@ Entry floatBinaryOf(std::string name, double cost, TwoFormula f) {
           }};
 }
 
+void lowerLcm(Call& c) {
+  const DType d = c.resultType();
+  // As C++ computes with small integers, and so PyTorch: in 32 bits, the absolute value of the whole product.
+  const DType compute = dtypeSize(d) < 4 ? DType::Int32 : d;
+  c.result(c.pointwise({c.tensor("self"), c.tensor("other")}, compute, d, 50, [d](Values v) {
+    const Scalar divisor = binary(Op::Gcd, v[0], v[1]);
+    const Scalar isNone = divisor == 0.0;  // of 0 and 0
+    const Scalar quotient = binary(Op::TruncateDivide, v[0], checked(where(isNone, v[0].number(1), divisor)));
+    return where(isNone, v[0].number(0), abs(quotient * v[1])).to(d);
+  }));
+}
+
 Scalar xTimes(Scalar x, Scalar y, Scalar logarithm) {
   return where(isNan(y), y, where(x == 0.0, x.number(0), x * logarithm));
 }
@@ -404,6 +416,16 @@ std::vector<Entry> pointwiseOperators() {
                     [](Scalar a, Scalar b) { return where(isNan(a), b, where(isNan(b), a, minimum(a, b))); }),
       floatBinaryOf("atan2.default", 2 * transcendental, [](Scalar a, Scalar b) { return binary(Op::Atan2, a, b); }),
       floatBinaryOf("hypot.default", 8, [](Scalar a, Scalar b) { return binary(Op::Hypot, a, b); }),
+      entry("nextafter.default",
+            [](Call& c) {
+              const DType d = c.resultType();
+              // Neighbours of halves are not those of the f32 that they are computed in.
+              if (isHalf(d)) c.refuse("the result is " + std::string(dtypeShort(d)));
+              c.result(c.pointwise({c.tensor("self"), c.tensor("other")}, d, d, 8,
+                                   [](Values v) { return binary(Op::NextAfter, v[0], v[1]); }));
+            }),
+      binaryOf("gcd.default", 40, Op::Gcd),
+      entry("lcm.default", lowerLcm),
       floatBinaryOf("copysign.Tensor", 1, [](Scalar a, Scalar b) { return binary(Op::CopySign, a, b); }),
       floatBinaryOf("copysign.Scalar", 1, [](Scalar a, Scalar b) { return binary(Op::CopySign, a, b); }),
       floatBinaryOf("xlogy.Tensor", transcendental, [](Scalar a, Scalar b) { return xTimes(a, b, log(b)); }),

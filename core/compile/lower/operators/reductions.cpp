@@ -222,10 +222,10 @@ void lowerMean(Call& c) {
 
 void lowerAnyAll(Call& c, ReduceKind kind) {
   const TensorId self = c.tensor("self");
-  if (c.type(self) == DType::UInt8) c.refuse("self", "has dtype uint8");
   const TensorId x = c.widened(self, DType::Bool);
   const std::vector<size_t> dims = reducedDims(c, x);
-  c.result(squeezed(c, c.l.reduce(kind, x, dims, true), dims, keepsDims(c)));
+  // The result is bool, of uint8 uint8.
+  c.result(c.widened(squeezed(c, c.l.reduce(kind, x, dims, true), dims, keepsDims(c)), c.resultType()));
 }
 
 TensorId placesOf(Call& c, TensorId x, std::span<const size_t> dims, ReduceKind kind) {
@@ -290,31 +290,44 @@ void lowerVariance(Call& c, bool isDeviation, bool withMean) {
   if (withMean) c.result(squeezed(c, s.mean, dims, keep), 1);
 }
 
-void lowerVectorNorm(Call& c) {
-  const DType d = c.floatingType();
-  const TensorId x = operandAs(c, d);
-  const std::vector<size_t> dims = reducedDims(c, x);
-  const double order = c.number(c.node.findArgument("ord") ? "ord" : "p");
+TensorId normOf(Lowering& l, TensorId x, std::span<const size_t> dims, double order) {
+  const DType d = l[x].dtype;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  Lowering& l = c.l;
-  TensorId norm;
   if (std::isinf(order)) {
     const TensorId size = mapped(l, x, 1, d, [](Scalar v) { return abs(v); });
-    norm = l.reduce(order == infinity ? ReduceKind::Maximum : ReduceKind::Minimum, size, dims, true);
-  } else if (order == 0) {
-    const TensorId counted = mapped(l, x, 1, d, [](Scalar v) { return (v != 0.0).to(v.dtype()); });
-    norm = l.reduce(ReduceKind::Sum, counted, dims, true);
-  } else if (order == 1) {
-    norm = l.reduce(ReduceKind::Sum, mapped(l, x, 1, d, [](Scalar v) { return abs(v); }), dims, true);
-  } else if (order == 2) {
-    const TensorId squares = mapped(l, x, 1, d, [](Scalar v) { return v * v; });
-    norm = mapped(l, l.reduce(ReduceKind::Sum, squares, dims, true), 4, d, [](Scalar v) { return sqrt(v); });
-  } else {
-    const TensorId powers = mapped(l, x, 26, d, [order](Scalar v) { return power(abs(v), v.number(order)); });
-    norm = mapped(l, l.reduce(ReduceKind::Sum, powers, dims, true), 26, d,
-                  [order](Scalar v) { return power(v, v.number(1 / order)); });
+    return l.reduce(order == infinity ? ReduceKind::Maximum : ReduceKind::Minimum, size, dims, true);
   }
-  c.result(squeezed(c, norm, dims, keepsDims(c)));
+  if (order == 0) {
+    const TensorId counted = mapped(l, x, 1, d, [](Scalar v) { return (v != 0.0).to(v.dtype()); });
+    return l.reduce(ReduceKind::Sum, counted, dims, true);
+  }
+  if (order == 1) return l.reduce(ReduceKind::Sum, mapped(l, x, 1, d, [](Scalar v) { return abs(v); }), dims, true);
+  if (order == 2) {
+    const TensorId squares = mapped(l, x, 1, d, [](Scalar v) { return v * v; });
+    return mapped(l, l.reduce(ReduceKind::Sum, squares, dims, true), 4, d, [](Scalar v) { return sqrt(v); });
+  }
+  const TensorId powers = mapped(l, x, 26, d, [order](Scalar v) { return power(abs(v), v.number(order)); });
+  return mapped(l, l.reduce(ReduceKind::Sum, powers, dims, true), 26, d,
+                [order](Scalar v) { return power(v, v.number(1 / order)); });
+}
+
+void lowerVectorNorm(Call& c) {
+  const TensorId x = operandAs(c, c.floatingType());
+  const std::vector<size_t> dims = reducedDims(c, x);
+  const double order = c.number(c.node.findArgument("ord") ? "ord" : "p");
+  c.result(squeezed(c, normOf(c.l, x, dims, order), dims, keepsDims(c)));
+}
+
+/// The norm of the difference.
+void lowerDistance(Call& c) {
+  const DType d = c.floatingType();
+  const std::array operands{c.tensor("self"), c.tensor("other")};
+  const Sizes sizes = c.commonSizes(operands);
+  const TensorId off = c.pointwise(operands, sizes, d, d, 1, [](std::span<const Scalar> v) { return v[0] - v[1]; });
+  (void)reducedDims(c, operands[0]);
+  std::vector<size_t> dims(sizes.size());
+  std::iota(dims.begin(), dims.end(), size_t{0});
+  c.result(c.reshaped(normOf(c.l, off, dims, c.number("p")), {}));
 }
 
 void lowerLogSumExp(Call& c) {
@@ -382,6 +395,20 @@ void lowerNansum(Call& c) {
   const std::vector<size_t> dims = reducedDims(c, x);
   const TensorId known = mapped(c.l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v); });
   c.result(squeezed(c, c.l.reduce(ReduceKind::Sum, known, dims, true), dims, keepsDims(c)));
+}
+
+void lowerNanmean(Call& c) {
+  const DType d = c.floatingType();
+  const TensorId x = operandAs(c, d);
+  const std::vector<size_t> dims = reducedDims(c, x);
+  Lowering& l = c.l;
+  l.share(x);
+  const TensorId known = mapped(l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v); });
+  const TensorId counted = mapped(l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v.number(1)); });
+  const TensorId mean =
+      mappedWith(l, l.reduce(ReduceKind::Sum, known, dims, true), l.reduce(ReduceKind::Sum, counted, dims, true), 4, d,
+                 [](Scalar sum, Scalar count) { return sum / count; });
+  c.result(squeezed(c, mean, dims, keepsDims(c)));
 }
 
 void lowerCumulative(Call& c, ReduceKind kind) {
@@ -475,6 +502,8 @@ std::vector<Entry> reductionOperators() {
   reduction("count_nonzero.default", lowerCountNonzero);
   reduction("count_nonzero.dim_IntList", lowerCountNonzero);
   reduction("nansum.default", lowerNansum);
+  reduction("nanmean.default", lowerNanmean);
+  reduction("dist.default", lowerDistance);
   reduction("dot.default", [](Call& c) { lowerDot(c, "tensor"); });
   reduction("vdot.default", [](Call& c) { lowerDot(c, "other"); });
   out.push_back({"aten.cummax.default", Kind::Scan, [](Call& c) { lowerRunningExtreme(c, true); }});

@@ -51,6 +51,17 @@ struct OperatorsOf : OperatorSet {
 
 }  // namespace
 
+TEST_CASE("a loss may spread its first operand over more dimensions") {
+  const Graph g = graphOf(R"(graph g {
+  input %x : f32[256]
+  input %y : f32[64,256]
+  %a = aten.tanh.default(%x) : f32[256]
+  %l = aten.mse_loss.default(%a, %y, 1) : f32[]
+  return %l
+})");
+  CHECK(groupsOf(g, planFusion(g)).size() <= 1);
+}
+
 TEST_CASE("a chain of pointwise operators is one group") {
   const Graph g = graphOf(chain);
   const FusionPlan plan = planFusion(g);

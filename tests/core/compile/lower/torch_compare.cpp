@@ -143,7 +143,51 @@ std::vector<Runner> runners() {
   return all;
 }
 
+/// What a program gives, in memory like that of `expected`.
+Result<TensorSet> runBy(const Runner& runner, const loops::Program& program, std::span<const int64_t> sizes,
+                        const TensorSet& inputs, const TensorSet& expected) {
+  std::vector<loops::Memory> memory;
+  for (const c10::IValue& v : valuesOf(inputs))
+    if (v.isTensor()) memory.push_back(memoryOf(v.toTensor()));
+  std::vector<c10::IValue> outputs;
+  for (const c10::IValue& v : valuesOf(expected)) {
+    const at::Tensor& like = v.toTensor();
+    // Filled with what no kernel writes by chance.
+    const at::Tensor out = at::full(like.sizes(), 77, like.options().memory_format(c10::nullopt));
+    memory.push_back(memoryOf(out));
+    outputs.emplace_back(out);
+  }
+  if (const Status s = runner.run(program, sizes, memory); !s) return s.error();
+  return tensorSet(std::move(outputs));
+}
+
+std::vector<std::vector<int64_t>> stridesOf(const TensorSet& inputs, const TensorSet& outputs) {
+  std::vector<std::vector<int64_t>> strides;
+  for (const c10::IValue& v : valuesOf(inputs))
+    if (v.isTensor()) strides.push_back(v.toTensor().strides().vec());
+  for (const c10::IValue& v : valuesOf(outputs)) strides.push_back(v.toTensor().strides().vec());
+  return strides;
+}
+
 }  // namespace
+
+Result<std::vector<LoweredRun>> runLowered(const Graph& g, const TensorSet& inputs) {
+  LoweredRun torch{"LibTorch", {}};
+  if (auto out = runInTorch(g, inputs))
+    torch.outputs = std::move(*out);
+  else
+    return out.error();
+  const auto lowered = lower::lower(g, stridesOf(inputs, torch.outputs), {});
+  if (!lowered) return lowered.error();
+  std::vector<LoweredRun> runs;
+  for (const Runner& runner : runners()) {
+    auto out = runBy(runner, *lowered, {}, inputs, torch.outputs);
+    if (!out) return out.error();
+    runs.push_back({std::string(runner.name), std::move(*out)});
+  }
+  runs.push_back(std::move(torch));
+  return runs;
+}
 
 TensorSet randomInputs(const std::vector<Random>& specs, uint64_t seed) {
   std::mt19937_64 engine(seed);
@@ -242,11 +286,7 @@ namespace {
 std::string compareFor(const lower::Machine& machine, const Graph& g, const TensorSet& inputs,
                        const std::map<std::string, int64_t>& sizes, const TensorSet& expected,
                        std::set<std::string>& seen) {
-  std::vector<std::vector<int64_t>> strides;
-  for (const c10::IValue& v : valuesOf(inputs))
-    if (v.isTensor()) strides.push_back(v.toTensor().strides().vec());
-  for (const c10::IValue& v : valuesOf(expected)) strides.push_back(v.toTensor().strides().vec());
-  const auto lowered = lower::lower(g, strides, machine);
+  const auto lowered = lower::lower(g, stridesOf(inputs, expected), machine);
   if (!lowered) return "it is not lowered: " + lowered.error().message;
   const std::string text = loops::printProgram(*lowered);
   if (!seen.insert(text).second) return {};
@@ -266,23 +306,12 @@ std::string compareFor(const lower::Machine& machine, const Graph& g, const Tens
   }
   const auto wide = referenceOf(g, inputs);
   for (const Runner& runner : runners()) {
-    std::vector<loops::Memory> memory;
-    for (const c10::IValue& v : valuesOf(inputs))
-      if (v.isTensor()) memory.push_back(memoryOf(v.toTensor()));
-    std::vector<c10::IValue> outputs;
-    for (const c10::IValue& v : valuesOf(expected)) {
-      const at::Tensor& like = v.toTensor();
-      // Filled with what no kernel writes by chance.
-      const at::Tensor out = at::full(like.sizes(), 77, like.options().memory_format(c10::nullopt));
-      memory.push_back(memoryOf(out));
-      outputs.emplace_back(out);
-    }
-    if (const Status s = runner.run(*lowered, values, memory); !s)
-      return fmt::format("{} stops: {}\n{}", runner.name, s.error().message, text);
-    const std::vector<Difference> differences = compareElements(expected, tensorSet(outputs), wide ? &*wide : nullptr);
+    const auto outputs = runBy(runner, *lowered, values, inputs, expected);
+    if (!outputs) return fmt::format("{} stops: {}\n{}", runner.name, outputs.error().message, text);
+    const std::vector<Difference> differences = compareElements(expected, *outputs, wide ? &*wide : nullptr);
     for (size_t i = 0; i < differences.size(); ++i)
       if (const Difference& d = differences[i];
-          !d.passed && !(wide && isWithinRoundings(g, inputs, i, outputs[i].toTensor(), *wide)))
+          !d.passed && !(wide && isWithinRoundings(g, inputs, i, valuesOf(*outputs)[i].toTensor(), *wide)))
         return fmt::format("{}: output {} ({}): {} at {}: expected {}, got {} (max abs {})\n{}", runner.name, d.name,
                            d.type, d.why, d.element, d.expected, d.actual, d.maxAbs, text);
   }

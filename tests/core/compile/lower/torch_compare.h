@@ -48,4 +48,11 @@ inline constexpr lower::Machine kGpuOfSmall{.rowElements = 128,
 /// are for these inputs. Floating results may be as far from what f64 gives as LibTorch's are, times a few.
 std::string compareWithTorch(const Graph&, const TensorSet& inputs, const std::map<std::string, int64_t>& sizes);
 
+/// What a graph of fixed sizes gives by each way to run its loops, and last by LibTorch.
+struct LoweredRun {
+  std::string by;
+  TensorSet outputs;
+};
+Result<std::vector<LoweredRun>> runLowered(const Graph&, const TensorSet& inputs);
+
 }  // namespace graft::test
