@@ -115,6 +115,7 @@ class Canvas : public QWidget {
  Q_SIGNALS:
   void selectionEdited(const QStringList& keys);
   void hovered(const QString& key);
+  void escaped();  ///< Esc, with which one leaves what is shown for a while
   void viewChanged();
   void sceneChanged();
   void fileDropped(const QString& path);

@@ -140,7 +140,7 @@ void Canvas::keyPressEvent(QKeyEvent* e) {
     case Qt::Key_Escape:
       setSelection({});
       Q_EMIT selectionEdited({});
-      return;
+      return Q_EMIT escaped();
     default:
       QWidget::keyPressEvent(e);
   }

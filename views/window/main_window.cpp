@@ -142,6 +142,7 @@ void MainWindow::connectCanvases() {
   for (Canvas* c : {canvas(), beforeCanvas()}) {
     connect(c, &Canvas::fileDropped, this, [this](const QString& path) { openModel(path); });
     connect(c, &Canvas::hovered, context_, &PanelContext::lightPatternOf);
+    connect(c, &Canvas::escaped, document_, &Document::endPreview);
   }
   connect(comparison_, &Comparison::failed, failure_, &FailureBar::showFailure);
   connect(comparison_, &Comparison::message, this,

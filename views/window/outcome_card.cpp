@@ -1,5 +1,6 @@
 #include "views/window/outcome_card.h"
 
+#include <QApplication>
 #include <QEvent>
 #include <QHBoxLayout>
 #include <algorithm>
@@ -30,10 +31,7 @@ OutcomeCard::OutcomeCard(Document& document, QWidget& over) : QFrame(&over), doc
   hide();
   over_.installEventFilter(this);
   connect(go_, &QPushButton::clicked, this, &OutcomeCard::goOn);
-  connect(dismiss_, &QPushButton::clicked, this, [this] {
-    hide();
-    over_.setFocus();
-  });
+  connect(dismiss_, &QPushButton::clicked, this, &QWidget::hide);
   connect(&document_, &Document::stepApplied, this, [this] { showOutcome(outcomeOf(document_.steps().back())); });
   connect(&document_, &Document::keptAsItWas, this, [this](const QString& why, const QStringList& advice) {
     showOutcome(
@@ -91,6 +89,13 @@ bool OutcomeCard::eventFilter(QObject* watched, QEvent* event) {
   // It stands on the drawing. Bad news waits until it was read.
   if (outcome_.isGood && (event->type() == QEvent::MouseButtonPress || event->type() == QEvent::Wheel)) hide();
   return QFrame::eventFilter(watched, event);
+}
+
+/// The keyboard goes to the drawing below: Qt would hand it to any widget, as to the text of the rules, where Ctrl+Z
+/// means something else.
+void OutcomeCard::hideEvent(QHideEvent* e) {
+  if (isAncestorOf(QApplication::focusWidget())) over_.setFocus();
+  QFrame::hideEvent(e);
 }
 
 void OutcomeCard::refreshTheme() {

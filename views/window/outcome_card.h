@@ -27,6 +27,7 @@ class OutcomeCard : public QFrame {
 
  protected:
   bool eventFilter(QObject* watched, QEvent* event) override;
+  void hideEvent(QHideEvent*) override;
   void paintEvent(QPaintEvent*) override;
 
  private:

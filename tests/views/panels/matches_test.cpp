@@ -173,6 +173,36 @@ class MatchesTest : public test::WindowFixture {
     QVERIFY(window_->findChild<QWidget*>(QStringLiteral("failure"))->isVisible());
   }
 
+  void escapeEndsAPreview() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    auto* panel = window_->panel<MatchesPanel>();
+    for (QWidget* from :
+         {static_cast<QWidget*>(panel->findChild<QPushButton*>()), static_cast<QWidget*>(window_->canvas())}) {
+      document().preview(QStringLiteral("Attention"), {1});
+      QTRY_VERIFY(document().isPreviewing());
+      QTest::keyClick(from, Qt::Key_Escape);
+      QVERIFY(!document().isPreviewing());
+    }
+  }
+
+  void theHistoryCutsNoStepShort() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().apply(QStringLiteral("Attention"));
+    QTRY_COMPARE(document().position(), 1);
+    auto* panel = window_->panel<HistoryPanel>();
+    QTreeWidget* tree = panel->tree();
+    QTRY_COMPARE(tree->topLevelItemCount(), 2);
+    const int words = tree->fontMetrics().horizontalAdvance(tree->topLevelItem(1)->text(0));
+    panel->resize(words + 130, 300);  // no room for the times as well
+    QTRY_VERIFY(tree->isColumnHidden(2));
+    QVERIFY(tree->columnWidth(0) >= words);
+    QVERIFY(tree->topLevelItem(1)->toolTip(0).contains(QStringLiteral("Took ")));
+    panel->resize(words + 400, 300);
+    QTRY_VERIFY(!tree->isColumnHidden(2));
+  }
+
   void placesWithOneReasonAreOneEntry() {
     open();
     type(QString::fromLatin1(rulesText).replace(QStringLiteral("dim=-1"), QStringLiteral("dim=1")) +

@@ -417,12 +417,22 @@ class ConventionsTest : public test::WindowFixture {
                qPrintable(QStringLiteral("%1: %2").arg(menu->text()).arg(menu->menu()->actions().size())));
   }
 
-  void aWindowThatWasKilledInAPreviewShowsThatPlaceAgain() {
+  void aWindowThatWasKilledBesideAnotherDrawingShowsThatPlaceAgain_data() {
+    QTest::addColumn<bool>("isComparison");
+    QTest::newRow("preview") << false;
+    QTest::newRow("comparison") << true;
+  }
+  void aWindowThatWasKilledBesideAnotherDrawingShowsThatPlaceAgain() {
     open();
     type(QString::fromLatin1(rulesText));
     window_->canvas()->setDepth(-1);
-    document().preview(QStringLiteral("Attention"), {3});
-    QTRY_VERIFY(document().isPreviewing() && window_->beforeCanvas()->isVisible());
+    QFETCH(bool, isComparison);
+    if (isComparison)
+      window_->setCompare(true);
+    else
+      document().preview(QStringLiteral("Attention"), {3});
+    QTRY_VERIFY(document().isPreviewing() != isComparison && window_->beforeCanvas()->isVisible());
+    if (isComparison) window_->canvas()->zoomToKeys({QStringLiteral("softmax_3")}, 0.75, 0.7);
     const auto nearest = [](const Canvas& canvas) {
       const QPointF middle = canvas.visibleSceneRect().center();
       QString key;
@@ -434,7 +444,7 @@ class ConventionsTest : public test::WindowFixture {
       return key;
     };
     QTest::qWait(100);
-    const QString place = nearest(*window_->beforeCanvas());
+    const QString place = nearest(isComparison ? *window_->canvas() : *window_->beforeCanvas());
     killTheWindow();
     window_ = std::make_unique<MainWindow>(test::fakeEngine());
     window_->restoreSession(true);

@@ -68,6 +68,24 @@ class OutcomeTest : public test::WindowFixture {
     QCOMPARE(outcomeOf(step).places.first(), QStringLiteral("add"));
   }
 
+  void theKeyboardGoesFromTheLineToTheDrawing() {
+    open();
+    window_->activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    type(QString::fromLatin1(rulesText));
+    document().apply(rule().name);
+    QTRY_VERIFY(!card()->isHidden());
+    go()->setFocus();
+    QTest::mouseClick(go(), Qt::LeftButton);
+    QVERIFY(go()->hasFocus());
+    document().run({});  // the line goes, whoever made it go
+    QTRY_VERIFY(card()->isHidden());
+    QVERIFY(window_->canvas()->hasFocus());
+    QTRY_VERIFY_WITH_TIMEOUT(!document().isRunning(), 20000);
+    window_->action(QStringLiteral("undoAny"))->trigger();  // Ctrl+Z takes the step back
+    QTRY_COMPARE(document().position(), 0);
+  }
+
   void oneLineSaysWhatBecameOfThem() {
     open();
     type(QString::fromLatin1(rulesText));

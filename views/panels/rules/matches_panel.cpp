@@ -2,6 +2,7 @@
 
 #include <QHBoxLayout>
 #include <QHeaderView>
+#include <QKeyEvent>
 #include <QMenu>
 #include <QVBoxLayout>
 #include <utility>
@@ -186,6 +187,11 @@ void MatchesPanel::applyTicked() {
 
 void MatchesPanel::applyAll() {
   if (const RuleInfo* r = document_.rule(document_.currentRule()); r && !r->matches.empty()) document_.apply(r->name);
+}
+
+void MatchesPanel::keyPressEvent(QKeyEvent* e) {
+  if (e->key() != Qt::Key_Escape || !document_.isPreviewing()) return QWidget::keyPressEvent(e);
+  document_.endPreview();
 }
 
 void MatchesPanel::togglePreview() {

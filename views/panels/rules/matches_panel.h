@@ -34,6 +34,9 @@ class MatchesPanel : public QWidget {
   void whyNotAsked();
   void ruleChosen(const QString& name);
 
+ protected:
+  void keyPressEvent(QKeyEvent* e) override;
+
  private:
   void refresh();
   void refreshApply();
