@@ -72,6 +72,15 @@ void ScenePainter::placedLabels(const QTransform& place) {
 
 namespace {
 
+/// Of facts that stand beside each other, those that have room whole; the first one is cut where it has none.
+template <typename Width>
+QString wholeFacts(const QString& text, double room, const Width& width) {
+  static const QString dot = QStringLiteral(" · ");
+  QString out = text;
+  while (width(out) > room && out.contains(dot)) out.truncate(out.lastIndexOf(dot));
+  return out;
+}
+
 /// Of the weights that a box holds, as many as have room behind its detail.
 QString withChips(QString detail, const Box& box, bool hasHeat, const SmallText& words, double room) {
   if (hasHeat) return detail;
@@ -133,7 +142,9 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const double whole = used + (name.isEmpty() ? 0 : gap + small.width(name));
   const bool centred = !two || box.kind == BoxKind::Input || box.kind == BoxKind::Output;
   const double end = r.right() - padding;
-  const QString second = two ? small.fitted(withChips(detail, box, hasHeat, small, end - left), end - left) : QString();
+  const QString facts = wholeFacts(detail, end - left, [&](const QString& s) { return small.width(s); });
+  const QString line = facts == detail ? withChips(facts, box, hasHeat, small, end - left) : facts;
+  const QString second = two ? small.fitted(line, end - left) : QString();
   const double secondWidth = small.width(second);
   double x = centred ? std::max(left, (left + right - whole) / 2) : left + std::min(4.0, (right - left - whole) / 2);
   if (!centred) x = std::clamp(x, left, std::max(left, end - secondWidth));  // both lines begin at one place
@@ -267,7 +278,9 @@ void ScenePainter::secondLine(const Box& box, const QRectF& r, bool centred, Col
   double x = r.x() + M::padding;
   const double y = r.y() + 36, right = r.right() - M::padding;
   if (!box.detail.empty()) {
-    const QString s = width.elidedText(toQt(box.detail), Qt::ElideRight, right - x);
+    const QString facts =
+        wholeFacts(toQt(box.detail), right - x, [&](const QString& s) { return width.horizontalAdvance(s); });
+    const QString s = width.elidedText(facts, Qt::ElideRight, right - x);
     p_.setFont(font);
     p_.setPen(toQt(dim));
     if (centred) {

@@ -1,8 +1,10 @@
 #include "views/panels/history_panel.h"
 
+#include <QEvent>
 #include <QHeaderView>
 #include <QSettings>
 #include <QVBoxLayout>
+#include <algorithm>
 
 #include "views/canvas/canvas_scene.h"
 #include "views/widgets/qt_color.h"
@@ -36,6 +38,9 @@ void fillNumbers(QTreeWidgetItem* item, qsizetype applied, qsizetype matches, do
   for (const int column : {Applied, Time}) item->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
 }
 
+/// Also where the column of times has no room.
+QString took(double ms) { return HistoryPanel::tr("Took %1").arg(duration(ms)); }
+
 /// In front: a narrow panel cuts off the end of a long line.
 void warn(QTreeWidgetItem* item) { item->setIcon(Name, icon(QStringLiteral("warning"))); }
 
@@ -61,6 +66,7 @@ HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent
   column->setContentsMargins(8, 8, 8, 8);
   column->addWidget(tree_, 1);
   column->addWidget(hide_);
+  tree_->viewport()->installEventFilter(this);
   connect(hide_, &QCheckBox::toggled, this, [this](bool on) {
     QSettings().setValue(hideSetting, on);
     refresh();
@@ -102,6 +108,7 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   QStringList told{text};
   if (const QString lines = outcomes(s.rolledBack, s.refused); !lines.isEmpty()) told << lines;
   if (!s.verification.isEmpty()) told << s.verification.left(1).toUpper() + s.verification.mid(1);
+  told << took(s.milliseconds);
   item->setToolTip(Name, told.join(QLatin1Char('\n')));
   return item;
 }
@@ -123,7 +130,7 @@ void HistoryPanel::addSubSteps(QTreeWidgetItem* recipe, int step) {
     fillNumbers(item, static_cast<qsizetype>(p.records.size()), p.matches(), p.milliseconds);
     QStringList told{p.isRule ? text : tr("%1, a pass").arg(text)};
     if (const QString lines = outcomes(p.rolledBack, p.refused); !lines.isEmpty()) told << lines;
-    told << tr("Click to see the model after this step of the recipe");
+    told << took(p.milliseconds) << tr("Click to see the model after this step of the recipe");
     item->setToolTip(Name, told.join(QLatin1Char('\n')));
     const bool isLater =
         step > document_.position() || (isHere && document_.subStep() >= 0 && subStep > document_.subStep());
@@ -149,6 +156,23 @@ void HistoryPanel::refresh() {
     item->setExpanded(!closed_.contains(i));
   }
   filling_ = false;
+  fitTimes();
+}
+
+/// What a step did has the room first, then how long it took.
+void HistoryPanel::fitTimes() {
+  const QHeaderView& header = *tree_->header();
+  const QAbstractItemView& rows = *tree_;
+  const auto wide = [&](int column) {
+    return std::max(rows.sizeHintForColumn(column), header.sectionSizeHint(column));
+  };
+  const int wanted = wide(Name) + wide(Applied) + wide(Time);
+  tree_->setColumnHidden(Time, wanted > tree_->viewport()->width());
+}
+
+bool HistoryPanel::eventFilter(QObject* watched, QEvent* e) {
+  if (watched == tree_->viewport() && e->type() == QEvent::Resize) fitTimes();
+  return QWidget::eventFilter(watched, e);
 }
 
 PanelDescription historyPanel() {

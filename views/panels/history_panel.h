@@ -19,8 +19,12 @@ class HistoryPanel : public QWidget {
   QCheckBox* hide() { return hide_; }
   void refreshTheme() { refresh(); }
 
+ protected:
+  bool eventFilter(QObject* watched, QEvent* e) override;
+
  private:
   void refresh();
+  void fitTimes();
   QTreeWidgetItem* addStep(int step);
   void addSubSteps(QTreeWidgetItem* recipe, int step);
   void go(QTreeWidgetItem* item);

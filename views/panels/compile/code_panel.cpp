@@ -13,6 +13,9 @@
 namespace graft {
 namespace {
 
+/// Lines of what came of an edit: as long as nothing is wrong, and where it says what differs, by how much and on which
+/// inputs.
+constexpr int few = 2, many = 6;
 constexpr int sideBySide = 900;  ///< loops and code stand beside each other from this width on
 
 const QString& formOf(int tab) {
@@ -25,7 +28,7 @@ const QString& formOf(int tab) {
 
 CodePanel::CodePanel(PanelContext& context) : context_(context), document_(context.document()) {
   heading_ = new FixedHeightLabel(1, this);
-  outcome_ = new FixedHeightLabel(2, this);
+  outcome_ = new FixedHeightLabel(few, this);
   outcome_->setTextInteractionFlags(Qt::TextSelectableByMouse);
   usage_ = new FixedHeightLabel(1, this);
   usage_->setToolTip(
@@ -122,6 +125,7 @@ CodePanel::CodePanel(PanelContext& context) : context_(context), document_(conte
   connect(keep_, &QPushButton::clicked, this, &CodePanel::verify);
   connect(discard_, &QPushButton::clicked, this, [this] {
     shown_.clear();
+    outcome_->setLines(few);
     outcome_->showText({});
     for (CodeText* text : {loops_, texts_[Cpp]}) text->setEditing(false);
     refresh();
@@ -259,6 +263,7 @@ void CodePanel::followSelection() {
 
 void CodePanel::edit(CodeText& text) {
   if (isEditing()) return;
+  outcome_->setLines(few);
   outcome_->showText({});
   text.setEditing(true);
   text.editor()->setFocus();
@@ -288,6 +293,7 @@ void CodePanel::verify() {
   CodeText& text = loops_->isEditing() ? *loops_ : *texts_[Cpp];
   const QString kernel = shown_.value(&text).section(QLatin1Char('\n'), 0, 0);
   text.clearAnnotations();
+  outcome_->setLines(few);
   outcome_->showText(tr("Running it beside its operators…"));
   document_.compilation().edit(kernel, &text == loops_ ? QStringLiteral("loops") : QStringLiteral("source"),
                                text.text(), [this, self = QPointer(this)](const EditOutcome& outcome) {
@@ -316,6 +322,7 @@ void CodePanel::tell(const EditOutcome& outcome) {
     text.annotate(std::max(0, place.captured(1).toInt() - 1), place.captured(3));
     why = tr("line %1: %2").arg(place.captured(1), place.captured(3));
   }
+  outcome_->setLines(many);
   outcome_->showText(why.isEmpty() ? outcome.what : tr("%1: %2").arg(outcome.what, why));
   showEditing();
 }

@@ -30,7 +30,7 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
   tree_->headerItem()->setToolTip(Together, tr("What one kernel of both takes, predicted"));
   tree_->headerItem()->setToolTip(Measured, tr("What both take as they are now"));
   tree_->setRootIsDecorated(false);
-  tree_->setUniformRowHeights(true);
+  tree_->setWordWrap(true);  // reasons are sentences
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   tree_->header()->setSectionResizeMode(Why, QHeaderView::Fixed);
@@ -148,6 +148,7 @@ void PairsList::show(const FusionPair& pair) {
 void PairsList::fitReasons() {
   constexpr int least = 260;
   fitColumn(*tree_, Why, least);
+  tree_->doItemsLayout();  // rows are as high as their reasons
 }
 
 bool PairsList::eventFilter(QObject* watched, QEvent* e) {
