@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <unordered_set>
 
 #include "core/compile/codegen/product.h"
 #include "core/compile/lower/lower.h"
@@ -74,6 +73,7 @@ void FusionPlanner::makeGroups() {
       groups_[b].before.insert(a);
     }
   }
+  order_.emplace(groups_.size());
 }
 
 std::vector<ValueId> FusionPlanner::shared(uint32_t a, uint32_t b, bool& mayInline) const {
@@ -167,7 +167,7 @@ std::string FusionPlanner::domainObstacle(uint32_t ai, uint32_t bi, bool isReadE
   return "";
 }
 
-MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
+MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi, bool isThorough) const {
   const GrowingGroup &a = groups_[ai], &b = groups_[bi];
   MergeJudgement j;
   if (!a.computes || !b.computes) {
@@ -197,11 +197,12 @@ MergeJudgement FusionPlanner::judge(uint32_t ai, uint32_t bi) const {
     j.why = "the consumer reads elements many times, or at places that other values say";
   else if (a.nodes.size() + b.nodes.size() > options_.maxNodes)
     j.why = "the group would have more than " + std::to_string(options_.maxNodes) + " nodes";
-  else if (tensorsOf(ai, bi) > options_.maxInputs)
+  else if (isThorough && tensorsOf(ai, bi) > options_.maxInputs)
     j.why = "the group would read and write more than " + std::to_string(options_.maxInputs) + " tensors";
   else
     j.why = domainObstacle(ai, bi, isReadElsewhere);
-  if (j.why.empty() && isCycle(ai, bi)) j.why = "an operator between them reads the one and is read by the other";
+  if (j.why.empty() && isThorough && isCycle(ai, bi))
+    j.why = "an operator between them reads the one and is read by the other";
   if (j.why.empty() && (a.product || b.product) && !isEpilogue(ai, bi))
     j.why = "elements of the matrix product are read at other places than their own";
   j.isLegal = j.why.empty();
@@ -255,43 +256,26 @@ double FusionPlanner::operationsAgain(uint32_t ai, uint32_t bi, const std::vecto
 }
 
 size_t FusionPlanner::tensorsOf(uint32_t ai, uint32_t bi) const {
-  std::unordered_set<ValueId> seen;
+  std::vector<ValueId> read;
+  size_t written = 0;
   for (const uint32_t i : {ai, bi}) {
     for (const NodeId n : groups_[i].nodes) {
       for (const FusionRead& r : nodes_[n.index].reads) {
         const NodeId producer = g_.value(r.base).producer;
         const uint32_t from = producer ? groupOf_[producer.index] : none;
-        if (g_.value(r.base).type.isTensor() && (from == none || (from != ai && from != bi))) seen.insert(r.base);
+        if (g_.value(r.base).type.isTensor() && (from == none || (from != ai && from != bi))) read.push_back(r.base);
       }
-      for (const ValueId v : g_.node(n).outputs)
-        if (isReadOutside(v, ai, bi)) seen.insert(v);
+      for (const ValueId v : g_.node(n).outputs) written += isReadOutside(v, ai, bi) ? 1 : 0;
     }
   }
-  return seen.size();
+  std::sort(read.begin(), read.end());
+  return written + static_cast<size_t>(std::unique(read.begin(), read.end()) - read.begin());
 }
 
-bool FusionPlanner::isCycle(uint32_t a, uint32_t b) const {
-  const int64_t end = groups_[b].last;
-  std::vector<uint32_t> todo;
-  std::unordered_set<uint32_t> seen;
-  const auto push = [&](uint32_t from, bool fromProducer) {
-    for (const uint32_t next : groups_[from].after) {
-      if (fromProducer && next == b) continue;
-      if (groups_[next].first <= end && seen.insert(next).second) todo.push_back(next);
-    }
-  };
-  push(a, true);
-  while (!todo.empty()) {
-    const uint32_t g = todo.back();
-    todo.pop_back();
-    if (g == b) return true;
-    push(g, false);
-  }
-  return false;
-}
+bool FusionPlanner::isCycle(uint32_t a, uint32_t b) const { return order_->hasPath(a, b, neighbours_); }
 
 void FusionPlanner::consider(std::set<Entry>& queue, uint32_t a, uint32_t b) const {
-  const MergeJudgement j = judge(a, b);
+  const MergeJudgement j = judge(a, b, false);  // most pairs change before their turn comes
   // Of those that save as much, what goes over windows comes last: what is behind them may belong to rows.
   if (j.isLegal && j.saved() > 0)
     queue.emplace(-j.saved(), groups_[a].hasWindows, a, b, groups_[a].version, groups_[b].version);
@@ -310,7 +294,7 @@ void FusionPlanner::mergeAll(bool withProducts) {
     queue.erase(queue.begin());
     if (!groups_[a].isAlive || !groups_[b].isAlive || groups_[a].version != versionA || groups_[b].version != versionB)
       continue;
-    const MergeJudgement j = judge(a, b);  // merges elsewhere may have closed a cycle
+    const MergeJudgement j = judge(a, b);
     if (!j.isLegal || j.saved() <= 0) continue;
     note(a, b, j, false);
     merge(a, b);
@@ -395,6 +379,7 @@ void FusionPlanner::note(uint32_t a, uint32_t b, const MergeJudgement& j, bool i
 }
 
 void FusionPlanner::merge(uint32_t ai, uint32_t bi) {
+  order_->merge(ai, bi, neighbours_);
   GrowingGroup &a = groups_[ai], &b = groups_[bi];
   for (const NodeId n : a.nodes) groupOf_[n.index] = bi;
   b.nodes.insert(b.nodes.begin(), a.nodes.begin(), a.nodes.end());

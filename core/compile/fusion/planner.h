@@ -17,6 +17,7 @@
 
 #include "core/compile/fusion/fusion.h"
 #include "core/compile/fusion/fusion_nodes.h"
+#include "core/compile/fusion/group_order.h"
 #include "core/compile/fusion/steered_nodes.h"
 
 namespace graft {
@@ -82,7 +83,8 @@ class FusionPlanner {
   static std::string rowsDiffer(const GrowingGroup& a, const GrowingGroup& b);
   /// Whether both can be one kernel, as far as what they go over tells.
   std::string domainObstacle(uint32_t ai, uint32_t bi, bool isReadElsewhere) const;
-  MergeJudgement judge(uint32_t ai, uint32_t bi) const;
+  /// Without what takes long, unless `isThorough`: to count tensors, and to look for paths.
+  MergeJudgement judge(uint32_t ai, uint32_t bi, bool isThorough = true) const;
   /// Whether the loops of both, which hold a matrix product, are one nest.
   bool isEpilogue(uint32_t ai, uint32_t bi) const;
   /// What is computed more often where the two become one, in operations.
@@ -131,6 +133,10 @@ class FusionPlanner {
   std::vector<GrowingGroup> groups_;
   std::vector<uint32_t> groupOf_;             // by NodeId; none for views
   std::vector<std::vector<NodeId>> readers_;  // by ValueId: nodes that are no views, through views
+  std::optional<GroupOrder> order_;           // of groups_
+  const GroupOrder::Neighbours neighbours_ = [this](uint32_t group, bool after) -> const std::set<uint32_t>& {
+    return after ? groups_[group].after : groups_[group].before;
+  };
   std::vector<FusionDecision> decisions_;
 };
 

@@ -611,6 +611,30 @@ TEST_CASE("the time of a plan grows in step with the graph, and the plan is the 
   CHECK(growsInStep(processorSeconds([&] { planFusion(some); }), processorSeconds([&] { planFusion(many); })));
 }
 
+TEST_CASE("edges from far away do not make a plan quadratic") {
+  const auto woven = [](uint32_t count) {
+    std::string text = "graph woven {\n  input %v0 : f32[8,64]\n";
+    uint32_t random = 1;
+    const auto below = [&](uint32_t n) { return (random = random * 1664525 + 1013904223) / 65536 % n; };
+    for (uint32_t i = 1; i < count; ++i) {
+      const std::string near = "%v" + std::to_string(i - 1 - below(std::min(i, 200U))),
+                        far = "%v" + std::to_string(below(i));
+      text += "  %v" + std::to_string(i) + " = " +
+              (i % 7 == 0 ? "aten.tanh.default(" + near + ")" : "aten.add.Tensor(" + near + ", " + far + ", alpha=1)") +
+              " : f32[8,64]\n";
+    }
+    std::string results = "%v" + std::to_string(count - 1);
+    for (uint32_t i = 2; i <= 50; ++i) results += ", %v" + std::to_string(count - i);
+    return graphOf(text + "  return " + results + "\n}\n");
+  };
+  const Graph some = woven(2'000), many = woven(10'000);
+  CHECK(groupsOf(many, planFusion(many)) == groupsOf(many, planFusion(many)));
+  // In quadratic time it would be 25 times as long.
+  const double less = processorSeconds([&] { planFusion(some); }),
+               more = processorSeconds([&] { planFusion(many); }, 1);
+  CHECK(more < 15 * less);
+}
+
 namespace {
 
 FusionPlan plannedForGpu(const Graph& g, const std::string& steering = "") {
