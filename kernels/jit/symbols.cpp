@@ -56,7 +56,6 @@ const std::unordered_map<std::string, void*>& functions() {
       GRAFT_BINARY(pow),
       GRAFT_BINARY(atan2),
       GRAFT_BINARY(hypot),
-      GRAFT_BINARY(nextafter),
       GRAFT_BINARY(fmod),
       // LLVM calls these in place of others: sincos where code takes sin and cos of one number, ldexp for a power of 2,
       // exp10 for one of 10.

@@ -64,9 +64,10 @@ double weight(const Expr& e) {
     case Op::LogGamma:
     case Op::Atan2:
     case Op::Hypot:
-    case Op::NextAfter:
     case Op::Gcd:
       return kCalls;
+    case Op::NextAfter:
+      return 10;
     case Op::Uniform:
       return 80;
     case Op::FloorDivide:

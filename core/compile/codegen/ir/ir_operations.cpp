@@ -69,8 +69,6 @@ const char* libraryName(Op op) {
       return "atan2";
     case Op::Hypot:
       return "hypot";
-    case Op::NextAfter:
-      return "nextafter";
     default:
       return nullptr;
   }
@@ -304,6 +302,20 @@ Value IrOperations::power(const Value& x, const Value& exponent) {
   return libraryFunction("pow", operands);
 }
 
+Value IrOperations::nextAfter(const Value& x, const Value& to) {
+  const DType whole = x.dtype == DType::Float32 ? DType::Int32 : DType::Int64;
+  const auto fromBits = [&](const Value& bits) { return b_.convert("bitcast", bits, x.dtype); };
+  const Value zero = b_.number(x.dtype, 0.0);
+  // The bits behind the sign count numbers, away from 0.
+  const Value isInward = b_.binary("xor", b_.compare("fcmp olt", x, to), b_.compare("fcmp ogt", x, zero));
+  const Value step = b_.select(isInward, b_.integer(whole, -1), b_.integer(whole, 1));
+  const Value beside = fromBits(b_.binary("add", b_.convert("bitcast", x, whole), step));
+  const Value least = b_.intrinsic("llvm.copysign", {fromBits(b_.integer(whole, 1)), to});
+  const Value moved = b_.select(b_.compare("fcmp oeq", x, zero), least, beside);
+  const Value known = b_.select(b_.compare("fcmp oeq", x, to), to, moved);
+  return b_.select(b_.compare("fcmp uno", x, to), b_.binary("fadd", x, to), known);
+}
+
 Value IrOperations::floating(const Expr& e, std::span<const Value> v) {
   const DType dtype = v[0].dtype;
   const auto number = [&](double x) { return b_.number(dtype, x); };
@@ -370,6 +382,8 @@ Value IrOperations::floating(const Expr& e, std::span<const Value> v) {
       return extreme(true, v[0], v[1]);
     case Op::CopySign:
       return b_.intrinsic("llvm.copysign", {v[0], v[1]});
+    case Op::NextAfter:
+      return nextAfter(v[0], v[1]);
     case Op::Equal:
       return b_.compare("fcmp oeq", v[0], v[1]);
     case Op::NotEqual:

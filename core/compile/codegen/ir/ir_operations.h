@@ -38,6 +38,7 @@ class IrOperations {
   Value integerFunction(const char* name, const char* definition, const Value&, const Value&);
   Value absolute(const Value&);  ///< of integers
   Value power(const Value&, const Value&);
+  Value nextAfter(const Value&, const Value& to);
   Value divideInteger(loops::Op, const Value&, const Value&, const Value& active);
   Value halfToFloat(const Value&);
   Value floatToHalf(const Value&);

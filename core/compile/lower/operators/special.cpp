@@ -70,6 +70,12 @@ constexpr double kDigamma[] = {
     6.299717236108931e-10, -1.080593028883266e-10,  1.853735192053638e-11,  -3.18023536582553e-12,
     5.456147570322795e-13, -9.360993131036438e-14,  1.606064636295075e-14,  -2.7555431377438815e-15,
     4.727736178601912e-16, -8.11148420346509e-17,   1.391707769474154e-17};
+/// lgamma(x) / ((x - 1) (x - 2)), x from 1 to 3, for f32
+constexpr double kLogGamma[] = {0.4414890254550142,     -0.11119580321752522,   0.01951044826068884,
+                                -0.003922461463025264,  0.0008478989895953857,  -0.00019153855341365592,
+                                4.454470184975606e-05,  -1.05728743735943e-05,  2.5474336873408415e-06,
+                                -6.208535880776316e-07, 1.5268677399071547e-07, -3.7826376602913262e-08,
+                                9.428100823624284e-09};
 /// erfinv(y) / y of w = -log(1 - y^2) from 0 to 6.25
 constexpr double kErfinvCentre[] = {
     1.6304220989459326,     0.7315674456742257,      -0.021235032142504585,   -0.0065808875424494635,
@@ -177,7 +183,30 @@ Scalar trigamma(Scalar x) {
   return where(isLow, (pi * pi) / (sine * sine) - high, high);
 }
 
-Scalar logGamma(Scalar x) { return unary(Op::LogGamma, x); }
+/// Of x >= 0: 6.1.41, and below 3 the series between the roots, which keeps their digits.
+Scalar logGammaOfPositive(Scalar x) {
+  const Scalar logarithm = log(x), isSmall = x < 1.0;  // by 6.1.15
+  const Scalar product = where(isSmall, x * (x - 1.0), (x - 1.0) * (x - 2.0));
+  const Scalar near = product * sumOf({kLogGamma, 1, 3}, where(isSmall, x + 1.0, x));
+  const Scalar inverse = 1.0 / x;
+  constexpr double stirling[] = {1.0 / 1188, -1.0 / 1680, 1.0 / 1260, -1.0 / 360, 1.0 / 12};
+  const Scalar tail = inverse * polynomial(inverse * inverse, stirling);
+  const Scalar far = (x - 0.5) * (logarithm - 1.0) + (std::log(2 * pi) - 1) / 2 + tail;
+  // At the roots, 0 with PyTorch's sign
+  return where(x <= 3.0, near + where(isSmall, -logarithm, x.number(0)), far);
+}
+
+/// Below 0 by 6.1.17. The C library computes f64: vectors gain nothing over it.
+Scalar logGamma(Scalar x) {
+  if (!isSingle(x)) return unary(Op::LogGamma, x);
+  const Scalar isNegative = x < 0.0;
+  const Scalar positive = logGammaOfPositive(where(isNegative, 1.0 - x, x));
+  const Scalar rest = abs(x - unary(Op::Round, x));
+  // sin(pi x) / pi, which keeps the digits of the smallest numbers
+  const Scalar sine = where(rest < 1e-4, rest, sin(rest * pi) * (1 / pi));
+  const Scalar reflected = -log(sine) - positive;
+  return where(isNegative, where(floor(x) == x, x.number(kInfinity), reflected), positive);
+}
 
 void lowerPolygamma(Call& c) {
   const int64_t n = c.integer("n");
@@ -195,7 +224,7 @@ void lowerMultivariateLogGamma(Call& c) {
   if (c.type(x) == DType::Bool) c.refuse("self", "is bool");
   const DType d = c.resultType();
   const auto count = static_cast<double>(p);
-  c.result(c.pointwise({x}, d, d, 12 * count, [count](Values v) {
+  c.result(c.pointwise({x}, d, d, 50 * count, [count](Values v) {
     Scalar sum = v[0].number(count * (count - 1) / 4 * std::log(pi));
     for (double j = 0; j < count; ++j) sum = sum + logGamma(v[0] - j / 2);
     return sum;
@@ -282,10 +311,10 @@ std::vector<Entry> specialOperators() {
   };
   return {
       entry("digamma", 80, digamma),
-      entry("lgamma", 12, logGamma),
+      entry("lgamma", 50, logGamma),
       {"aten.polygamma.default", Kind::Pointwise, lowerPolygamma},
       {"aten.mvlgamma.default", Kind::Pointwise, lowerMultivariateLogGamma},
-      entry("erfinv", 60, erfinv),
+      entry("erfinv", 12, erfinv),  // as ATen's, which computes vectors
       entry("special_erfcx", 60, erfcx),
       entry("special_ndtri", 80, inverseNormal),
       entry("special_log_ndtr", 80, logNormal),
