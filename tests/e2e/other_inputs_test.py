@@ -87,6 +87,13 @@ class Conjugated(nn.Module):
         return z * 2, w, torch.view_as_real(torch.conj(z).resolve_conj()) * 2, torch.conj(z).imag.resolve_neg().exp()
 
 
+class Buckets(nn.Module):
+    """Boundaries ascend, also where they are made up."""
+
+    def forward(self, x, boundaries):
+        return torch.bucketize(x * 2 + 1, boundaries) * 3 + 1, x.exp() * 2
+
+
 class Assigned(nn.Module):
     def __init__(self):
         super().__init__()
@@ -211,6 +218,11 @@ class OtherInputs(TestCase):
 
     def test_conjugated_numbers_are_copied_where_the_model_copies_them(self):
         self.traced(Conjugated(), (torch.randn(2, 3, dtype=torch.complex64),), (torch.randn(4, 3, dtype=torch.complex64),))
+
+    def test_boundaries_that_verification_makes_up_ascend(self):
+        self.traced(Buckets(), (torch.randn(64, 32), torch.linspace(-2, 2, 9)), (torch.randn(8, 3), torch.tensor([-1.0, 0.0, 0.5])))
+        self.assertIn("verified", self.said)
+        self.assertNotIn("taken back", self.said)
 
     def test_a_buffer_that_is_assigned_goes_on_from_call_to_call(self):
         for command in ("apply", "optimize"):
