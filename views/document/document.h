@@ -99,6 +99,8 @@ class Document : public QObject {
   void restore(const QJsonObject& state);
   /// The state whose model `restore` is opening; empty once that is open.
   const QJsonObject& unrestored() const { return unrestored_; }
+  /// Its steps are being done again.
+  bool isRestoring() const { return !restoring_.isEmpty(); }
   /// Checks and matches 150 ms after the last call; at once with `now`.
   void setRules(const QString& text, const QString& file, bool now = false);
   void setCurrentRule(const QString& name);
@@ -171,6 +173,7 @@ class Document : public QObject {
   void libraryLoaded(const QString& path, const QStringList& operators);
   void failed(const QString& what, const QString& why);  ///< `what` went wrong, everything is as it was
   void message(const QString& text);
+  void restored();        ///< the steps of an earlier window are done again, if there were any
   void engineReplaced();  ///< a new engine has everything that the one before had
 
  private:

@@ -55,7 +55,7 @@ void Document::restoreNext() {
     const HistoryPosition to = std::exchange(restoreAt_, {-1, -1});
     if (to.step >= 0) showStep(to.step, to.subStep);
     compilation_->restore(std::exchange(restoringFusion_, QString()));
-    return;
+    return Q_EMIT restored();
   }
   const QJsonObject step = restoring_.front();
   // Older sessions name no method.
@@ -214,7 +214,7 @@ void Document::sendApply(const QString& label, QJsonObject request, const QStrin
     if (generation != generation_ || !reply.ok()) --applying_;
     if (generation != generation_) return;
     if (!reply.ok()) {
-      if (reply.errorCode != EngineReply::lostCode) restoring_.clear();
+      if (reply.errorCode != EngineReply::lostCode && !std::exchange(restoring_, {}).isEmpty()) Q_EMIT restored();
       if (!reply.cancelled()) Q_EMIT failed(tr("%1 was not applied").arg(label), reply.error);
       return;
     }

@@ -43,6 +43,7 @@ WindowSession::WindowSession(Document& document, TrainingCut& cut, Comparison& c
   connect(&timer_, &QTimer::timeout, this, &WindowSession::autosave);
   timer_.start();
   connect(comparison_.canvas(), &Canvas::sceneChanged, this, &WindowSession::resumeView);
+  connect(&document_, &Document::restored, this, &WindowSession::resumeView);
 }
 
 QJsonObject WindowSession::state() const {
@@ -122,7 +123,7 @@ void WindowSession::resumeOptions() {
 /// It is drawn: the view is where it was.
 void WindowSession::resumeView() {
   Canvas* canvas = comparison_.canvas();
-  if (resumed_.isEmpty() || !canvas->scene() || canvas->isPartial()) return;
+  if (resumed_.isEmpty() || !canvas->scene() || canvas->isPartial() || document_.isRestoring()) return;
   const QJsonObject view = std::exchange(resumed_, {});
   const int at = canvas->scene()->boxOfKey.value(view.value(QLatin1String("at")).toString(), -1);
   const double scale = view.value(QLatin1String("scale")).toDouble();
