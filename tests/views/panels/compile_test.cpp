@@ -390,6 +390,14 @@ class CompileTest : public test::WindowFixture {
     QCOMPARE(between->text(2), QStringLiteral("it would not be faster"));
     QVERIFY(pairs->tree()->columnWidth(2) >= 260);  // the reason is what the table is for
     QCOMPARE(between->text(3), QStringLiteral("5.50 µs"));
+    // A long one is read whole: its row is as high as it needs.
+    const QString reason = between->text(2);
+    const int low = pairs->tree()->visualItemRect(between).height();
+    between->setText(2,
+                     QStringLiteral("the value is read elsewhere too, and they go over different numbers of elements, ")
+                         .repeated(3));
+    QTRY_VERIFY(pairs->tree()->visualItemRect(between).height() >= 2 * low);
+    between->setText(2, reason);
     pairs->tree()->setCurrentItem(between);
     QCOMPARE(window_->canvas()->litNodes(), (QStringList{QStringLiteral("layer_norm"), QStringLiteral("add_3")}));
     QVERIFY(pairs->fuse()->isEnabled() && !pairs->apart()->isEnabled());

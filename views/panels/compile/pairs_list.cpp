@@ -3,6 +3,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QHeaderView>
+#include <QStyledItemDelegate>
 #include <QVBoxLayout>
 
 #include "views/document/run_figures.h"
@@ -20,6 +21,22 @@ QString stateOf(const FusionPair& p) {
   return p.isLegal ? PairsList::tr("apart") : PairsList::tr("cannot be fused");
 }
 
+/// Rows as high as their reasons, which are sentences: a tree wraps words, and by itself makes no room for them.
+class ReasonDelegate : public QStyledItemDelegate {
+ public:
+  ReasonDelegate(QTreeView& tree, int column) : QStyledItemDelegate(&tree), tree_(tree), column_(column) {}
+  QSize sizeHint(const QStyleOptionViewItem& option, const QModelIndex& index) const override {
+    constexpr int margins = 24, tall = 1000;
+    QStyleOptionViewItem wrapped = option;
+    wrapped.rect = {0, 0, tree_.columnWidth(column_) - margins, tall};
+    return QStyledItemDelegate::sizeHint(wrapped, index);
+  }
+
+ private:
+  QTreeView& tree_;
+  int column_;
+};
+
 }  // namespace
 
 PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), document_(document) {
@@ -30,7 +47,8 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
   tree_->headerItem()->setToolTip(Together, tr("What one kernel of both takes, predicted"));
   tree_->headerItem()->setToolTip(Measured, tr("What both take as they are now"));
   tree_->setRootIsDecorated(false);
-  tree_->setWordWrap(true);  // reasons are sentences
+  tree_->setWordWrap(true);
+  tree_->setItemDelegateForColumn(Why, new ReasonDelegate(*tree_, Why));
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   tree_->header()->setSectionResizeMode(Why, QHeaderView::Fixed);

@@ -266,7 +266,7 @@ QString CompileView::edgeTip(int edge) const {
   if (!p->why.isEmpty()) tip += QStringLiteral("<br>") + p->why.toHtmlEscaped();
   tip += tr("<br>predicted: %1 µs apart, %2 µs together").arg(us(p->apart), us(p->together));
   if (!std::isnan(p->measured)) tip += tr("<br>measured as they are: %1 µs").arg(us(p->measured));
-  return tip + tr("<br><i>a right click offers to change it</i>");
+  return p->isLegal || p->isMerged ? tip + tr("<br><i>a right click offers to change it</i>") : tip;
 }
 
 void CompileView::showEdgeMenu(const QPoint& at, int edge) {
