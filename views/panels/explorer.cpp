@@ -7,6 +7,7 @@
 #include <QStyledItemDelegate>
 #include <QVBoxLayout>
 #include <algorithm>
+#include <cmath>
 
 #include "views/canvas/canvas_scene.h"
 #include "views/document/graph_decode.h"
@@ -130,10 +131,24 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   stack_ = new QStackedWidget(this);
   stack_->addWidget(tree_);
   stack_->addWidget(results_);
+  numbersTable_ = new QTreeWidget(this);
+  numbersTable_->setAccessibleName(tr("Numbers of nodes"));
+  numbersTable_->setUniformRowHeights(true);
+  numbersTable_->setRootIsDecorated(false);
+  numbersTable_->setColumnCount(2);
+  numbersTable_->header()->setSectionResizeMode(0, QHeaderView::Stretch);
+  numbersTable_->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
+  numbersTable_->header()->setStretchLastSection(false);
+  numbersTable_->hide();
+  notInTable_ = new QLabel(this);
+  notInTable_->setWordWrap(true);
+  notInTable_->hide();
   auto* column = new QVBoxLayout(this);
   column->setContentsMargins(8, 8, 8, 8);
   column->addWidget(search_);
   column->addWidget(stack_, 1);
+  column->addWidget(numbersTable_, 1);
+  column->addWidget(notInTable_);
   search_->setToolTip(tr("Return and ↓ go to the next result, ↑ to the previous one, Esc ends the search"));
   search_->installEventFilter(this);
   connect(search_, &QLineEdit::textChanged, this, &Explorer::find);
@@ -148,6 +163,9 @@ Explorer::Explorer(QWidget* parent) : QWidget(parent) {
   });
   connect(tree_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
     if (item && !quiet_ && graph_) Q_EMIT chosen(QLatin1Char('@') + keyOf(item));
+  });
+  connect(numbersTable_, &QTreeWidget::currentItemChanged, this, [this](QTreeWidgetItem* item) {
+    if (item && !quiet_) Q_EMIT chosen(item->text(0));
   });
 }
 
@@ -206,6 +224,45 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
   }
   quiet_ = false;
   find();
+  fillNumbers();
+}
+
+void Explorer::setNumbers(NodeNumbers numbers) {
+  numbers_ = std::move(numbers);
+  fillNumbers();
+}
+
+void Explorer::fillNumbers() {
+  std::vector<std::pair<QString, double>> rows;
+  for (const auto& [name, value] : numbers_.values)
+    if (graph_ && graph_->findNode(name)) rows.emplace_back(toQt(name), value);
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
+  quiet_ = true;
+  numbersTable_->clear();
+  numbersTable_->setHeaderLabels({tr("Node"), toQt(numbers_.title)});
+  const size_t shown = std::min(rows.size(), static_cast<size_t>(mostFound));
+  for (size_t i = 0; i < shown; ++i) {
+    const auto& [name, value] = rows[i];
+    auto* item = new QTreeWidgetItem(numbersTable_, {name, heatText(value, toQt(numbers_.unit))});
+    item->setToolTip(0, name);
+    item->setTextAlignment(1, Qt::AlignRight | Qt::AlignVCenter);
+  }
+  quiet_ = false;
+  QStringList remarks;
+  if (shown < rows.size()) remarks << tr("These are the first %1; there are more").arg(shown);
+  if (const size_t lost = numbers_.values.size() - rows.size(); lost > 0)
+    remarks << tr("%1 of %2 names are of no node here.").arg(lost).arg(numbers_.values.size());
+  notInTable_->setText(remarks.join(QLatin1Char('\n')));
+  numbersTable_->setVisible(!numbers_.values.empty());
+  notInTable_->setVisible(!remarks.isEmpty());
+}
+
+void Explorer::markNumber(const QString& key) {
+  const QList<QTreeWidgetItem*> items = numbersTable_->findItems(key, Qt::MatchExactly | Qt::MatchCaseSensitive);
+  quiet_ = true;
+  numbersTable_->setCurrentItem(items.value(0));
+  quiet_ = false;
 }
 
 QString Explorer::keyOf(const QTreeWidgetItem* item) const {
@@ -232,6 +289,7 @@ void Explorer::fill(QTreeWidgetItem* parent, ModuleCallId of) {
 }
 
 void Explorer::setSelection(const QStringList& keys) {
+  markNumber(keys.value(0));
   if (keys.isEmpty() || !graph_) return;
   const QString& key = keys.first();
   ModuleCallId call;
@@ -301,6 +359,7 @@ PanelDescription explorerPanel() {
     QObject::connect(explorer, &Explorer::chosen, &context, &PanelContext::nodeAsked);
     QObject::connect(explorer, &Explorer::left, &context, &PanelContext::canvasAsked);
     QObject::connect(&context, &PanelContext::themeChanged, explorer, &Explorer::refreshTheme);
+    QObject::connect(&context, &PanelContext::numbersChanged, explorer, &Explorer::setNumbers);
     QObject::connect(&document, &Document::opened, explorer->search(),
                      &QLineEdit::clear);  // it was about another model
     QObject::connect(&document, &Document::graphChanged, explorer, [explorer, &document] {

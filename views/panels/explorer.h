@@ -1,7 +1,8 @@
 // Explorer: the module tree, and search with live results above it: by name, operator, module, dtype, shape, or
-// /expression/.
+// /expression/. Below it, numbers of the user's own as a table, where there are any.
 #pragma once
 
+#include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QStackedWidget>
@@ -9,6 +10,7 @@
 #include <QWidget>
 
 #include "core/ir/graph.h"
+#include "views/drawing/drawing.h"
 #include "views/panels/panel.h"
 
 namespace graft {
@@ -28,10 +30,13 @@ class Explorer : public QWidget {
   explicit Explorer(QWidget* parent = nullptr);
   void setGraph(std::shared_ptr<const Graph> graph);
   void setSelection(const QStringList& keys);
+  /// A row for each node that has a number, the largest first. Without numbers there is no table.
+  void setNumbers(NodeNumbers numbers);
   void refreshTheme();
   QLineEdit* search() { return search_; }
   QTreeWidget* tree() { return tree_; }
   QListWidget* results() { return results_; }
+  QTreeWidget* numbers() { return numbersTable_; }
 
  Q_SIGNALS:
   void chosen(const QString& key);
@@ -45,6 +50,8 @@ class Explorer : public QWidget {
   QString keyOf(const QTreeWidgetItem* item) const;
   void fill(QTreeWidgetItem* parent, ModuleCallId of);
   void find();
+  void fillNumbers();
+  void markNumber(const QString& key);
   std::shared_ptr<const Graph> graph_;
   std::vector<std::vector<ModuleCallId>> children_;  ///< by module call + 1
   std::vector<size_t> counts_;                       ///< nodes in each module's subtree
@@ -54,6 +61,9 @@ class Explorer : public QWidget {
   QStackedWidget* stack_;
   QTreeWidget* tree_;
   QListWidget* results_;
+  NodeNumbers numbers_;
+  QTreeWidget* numbersTable_;
+  QLabel* notInTable_;  ///< of the numbers, how many are not there
   bool quiet_ = false;
 };
 

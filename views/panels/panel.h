@@ -18,6 +18,7 @@
 #include "views/document/captured/capture.h"
 #include "views/document/captured/training_cut.h"
 #include "views/document/document.h"
+#include "views/drawing/drawing.h"
 
 namespace graft {
 
@@ -64,6 +65,7 @@ class PanelContext : public QObject {
 
   // What the window tells panels
   void themeChanged();
+  void numbersChanged(const NodeNumbers& numbers);  ///< the user's own, of nodes; none: without values
 
  private:
   Document& document_;

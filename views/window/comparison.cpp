@@ -207,11 +207,13 @@ void Comparison::forgetOpened() {
   keepStyle(options);
   for (Canvas* c : {canvas_, before_}) c->setViewOptions(options);
   numbers_ = {};
+  Q_EMIT numbersChanged(numbers_);
   if (overlay_ == Overlay::Numbers) setOverlay(Overlay::Kind);
 }
 
 void Comparison::showNumbers(NodeNumbers numbers) {
   numbers_ = std::move(numbers);
+  Q_EMIT numbersChanged(numbers_);
   setOverlay(Overlay::Numbers);
 }
 

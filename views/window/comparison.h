@@ -83,6 +83,7 @@ class Comparison : public QSplitter {
  Q_SIGNALS:
   void comparingChanged(bool on);
   void overlayChanged(Overlay overlay);
+  void numbersChanged(const NodeNumbers& numbers);
   void failed(const QString& what, const QString& why);
   void message(const QString& text);
 

@@ -148,6 +148,7 @@ void MainWindow::connectCanvases() {
   connect(comparison_, &Comparison::message, this,
           [this](const QString& text) { statusBar()->showMessage(text, 4000); });
   connect(comparison_, &Comparison::overlayChanged, actions_, &Actions::showOverlay);
+  connect(comparison_, &Comparison::numbersChanged, context_, &PanelContext::numbersChanged);
   connect(diff_, &DiffView::chosen, this, [this](const QString& node) { document_->setSelection({node}); });
   connect(breadcrumb_, &Breadcrumb::chosen, this, [this](const QString& path) {
     if (!path.isEmpty()) return canvas()->reveal(QLatin1Char('@') + path);

@@ -27,6 +27,7 @@
 #include "tests/views/support/window_fixture.h"
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
+#include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/rules/library_panel.h"
 #include "views/panels/rules/matches_panel.h"
@@ -506,6 +507,44 @@ class ConventionsTest : public test::WindowFixture {
     triggerWithFile("colourNumbers", folder_.filePath(QStringLiteral("cost.json")));
     QCOMPARE(failed.size(), 1);
     QCOMPARE(canvas->decorations().heat.size(), qsizetype{2});
+  }
+
+  void numbersOfAFileAreATableInExplore() {
+    open();
+    QTreeWidget* table = window_->panel<Explorer>()->numbers();
+    QVERIFY(!table->isVisible());
+    const QString path = folder_.filePath(QStringLiteral("cost.json"));
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::WriteOnly));
+    file.write(R"({"softmax": 1, "softmax_1": 2.5, "gelu_1": -30, "nobody": 7})");
+    file.close();
+    triggerWithFile("colourNumbers", path);
+    QVERIFY(table->isVisible());
+    QCOMPARE(table->headerItem()->text(1), QStringLiteral("cost"));
+    QStringList rows;
+    for (int i = 0; i < table->topLevelItemCount(); ++i)
+      rows << table->topLevelItem(i)->text(0) + QLatin1Char(' ') + table->topLevelItem(i)->text(1);
+    QCOMPARE(rows,
+             (QStringList{QStringLiteral("gelu_1 -30"), QStringLiteral("softmax_1 2.5"), QStringLiteral("softmax 1")}));
+    const auto labels = window_->panel<Explorer>()->findChildren<QLabel*>();
+    QVERIFY(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
+      return label->isVisible() && label->text() == QStringLiteral("1 of 4 names are of no node here.");
+    }));
+    // A click selects the node, and opens what hides it.
+    QTest::mouseClick(table->viewport(), Qt::LeftButton, {}, table->visualItemRect(table->topLevelItem(1)).center());
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax_1")});
+    QTRY_VERIFY(window_->canvas()->scene()->boxOf(QStringLiteral("softmax_1")) >= 0);
+    // What is selected elsewhere is marked.
+    document().setSelection({QStringLiteral("softmax")});
+    QCOMPARE(table->currentItem(), table->topLevelItem(2));
+    document().setSelection({QStringLiteral("linear")});
+    QVERIFY(!table->currentItem());
+    // Another model has none.
+    const QString other = folder_.filePath(QStringLiteral("without.pt"));
+    QVERIFY(QFile::exists(other) || QFile::copy(model_, other));
+    window_->openModel(other);
+    QTRY_COMPARE(document().path(), other);
+    QTRY_VERIFY(!table->isVisible());
   }
 
   void whatWasOpenInOneModelIsClosedInTheNext() {
