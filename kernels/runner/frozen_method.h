@@ -16,8 +16,9 @@
 
 namespace graft::ops {
 
-/// Runs a copy of the method's graph, which points to `method` alone. Null where the graph points to nothing that was
-/// freed, so that the method itself can run.
+/// What runs a copy of the method's graph that points to `method` alone. Null where each function that the graph names
+/// belongs to the module's own compilation unit, so that the method itself can run. The copy holds what the graph
+/// holds, a frozen module's weights and runner too: it is made for one run, and kept by nobody.
 std::shared_ptr<torch::jit::GraphExecutor> executorOfFrozen(const torch::jit::Method& method);
 
 /// What the executor returns for the module and the inputs.

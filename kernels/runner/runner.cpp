@@ -10,9 +10,8 @@
 //
 //     (runner).run_writing(self, (x, position), [self.keys, self.values], [0])       # two buffers, and the first input
 //
-// A model that waits for the GPU, where it reads a number or finds out a size, cannot be one graph. It
-// runs as several, with single operators between them. Each is a method, a piece, of the model or of one of its
-// modules:
+// A model that waits for the GPU, where it reads a number or finds out a size, cannot be one graph. It runs as several,
+// with single operators between them. Each is a method, a piece, of the model or of one of its modules:
 //
 //     if (self.graft_runner).captures_piece(self, "forward_piece2", (x, n), ):
 //       y = unchecked_cast(Tensor, (self.graft_runner).run_piece(self, 2, "forward_piece2", (x, n), ))
@@ -264,16 +263,17 @@ class Runner : public torch::CustomClassHolder {
 
   c10::IValue runCaptured(const Captured& what, const c10::ivalue::Tuple& inputs) {
     const bool asPieces = inPieces_ && what.piece == 0;  // for this call, whatever other threads find out meanwhile
-    const torch::jit::Method called = torch::jit::Module(what.module).get_method(what.method);
-    const auto method = [&](const std::vector<c10::IValue>& in) {
+    const auto runMethod = [&](const std::vector<c10::IValue>& in, bool mayThrow) {
       const Exchanged scope(inside, asPieces ? Inside::kPieces : Inside::kWhole);
       // Without TorchScript's optimiser, which would profile the first runs, and from then on compile fused kernels for
       // the module: those are not needed here, and for a long chain of concatenations that takes hours.
       const torch::jit::GraphOptimizerEnabledGuard unoptimized(false);
-      if (torch::jit::GraphExecutor* frozen = what.piece == 0 ? executorFor(called) : nullptr)
+      const torch::jit::Method called = torch::jit::Module(what.module).get_method(what.method);
+      if (const auto frozen = mayThrow ? executorOfFrozen(called) : nullptr)
         return runExecutor(*frozen, what.module, in);
       return called(in);
     };
+    const auto method = [&](const std::vector<c10::IValue>& in) { return runMethod(in, false); };
     const std::vector<c10::IValue> given(inputs.elements().begin(), inputs.elements().end());
     if (!isEnabled() || !graft_ops_cuda_graphs()) return method(given);
     const int device = deviceOf(given);
@@ -283,7 +283,10 @@ class Runner : public torch::CustomClassHolder {
     if (!captures) return runWithoutTuning(method, given, device);
     std::string error;
     try {
-      const auto body = [&](const std::vector<c10::IValue>& in) { return std::vector<c10::IValue>{method(in)}; };
+      // What has to wait for the GPU throws inside of the method.
+      const auto body = [&](const std::vector<c10::IValue>& in) {
+        return std::vector<c10::IValue>{runMethod(in, what.piece == 0)};
+      };
       std::optional<TuningScope> tuning;
       if (what.piece > 0) tuning.emplace(tunesPieces);
       return captures->run(given, *key, body)[0];
@@ -299,12 +302,6 @@ class Runner : public torch::CustomClassHolder {
     c10::IValue out = runWithoutTuning(method, given, device);
     if (!error.empty()) exclude(what, device, *key, error);
     return out;
-  }
-
-  /// What runs the method of a frozen module; null for any other (executorOfFrozen).
-  torch::jit::GraphExecutor* executorFor(const torch::jit::Method& method) {
-    std::call_once(askedForExecutor_, [&] { executorOfFrozen_ = executorOfFrozen(method); });
-    return executorOfFrozen_.get();
   }
 
   bool hasLeftGpu(const c10::IValue& inputs) {
@@ -452,8 +449,6 @@ class Runner : public torch::CustomClassHolder {
   const size_t pieces_;  ///< how many methods may be captured where the model cannot be as a whole
   /// Whether a capture of the whole has failed and its pieces are captured.
   std::atomic<bool> inPieces_{false};
-  std::once_flag askedForExecutor_;
-  std::shared_ptr<torch::jit::GraphExecutor> executorOfFrozen_;
   std::mutex mutex_;
   size_t limit_;
   std::map<int, Device> devices_;

@@ -73,9 +73,11 @@ class Shared(nn.Module):
         views = a.unsafe_chunk(2)[0], b.unsafe_split(1)[1], c.sum_to_size(2, 3), torch.cartesian_prod(d), torch.einsum("ij->ji", e)
         f = x.exp()
         more = f.type_as(x), torch.atleast_3d(f)[..., 0], f.unsqueeze(0).to(memory_format=torch.contiguous_format)
-        for t in (a, b, c, d, e, f):
+        g = x.exp()
+        parts = g.t().unsafe_split(1, 1)[0].contiguous(), torch.broadcast_tensors(g.t(), x.t())[0].contiguous()
+        for t in (a, b, c, d, e, f, g):
             t.add_(7.0)
-        return [v * 2 for v in views], [v * 2 for v in more]
+        return [v * 2 for v in views], [v * 2 for v in more], [torch.tanh(p * 2) for p in parts]
 
 
 class Conjugated(nn.Module):

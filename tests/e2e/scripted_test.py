@@ -353,6 +353,20 @@ class Renames(nn.Module):
         return torch.stack(a), torch.stack(b), torch.stack(c), torch.stack(d), torch.stack(first), torch.stack(turns)
 
 
+class Renews(nn.Module):
+    """Lists that a branch makes anew in each turn, and that grow behind it."""
+
+    def forward(self, x, n: int):
+        for i in range(n):
+            if bool(x.sum() > 0):
+                b = [1]
+            else:
+                b = [2]
+            b.append(3)
+            x = torch.relu(x) + len(b)
+        return x
+
+
 class Absent(nn.Module):
     """Branches and loops that carry what is None on every way."""
 
@@ -679,6 +693,9 @@ class Scripted(TestCase):
     def test_lists_that_called_methods_fill_in_loops(self):
         self.same(Pyramid(), (torch.randn(2, 3, 16, 16),), (torch.randn(1, 2, 32, 16),), (torch.randn(1, 2, 32, 16),))
         self.same(Grows(), (torch.randn(3), 4), (torch.randn(2), 1))
+
+    def test_lists_that_a_branch_makes_are_new_in_each_turn(self):
+        self.same(Renews(), (torch.randn(3), 3), (torch.randn(3), 0))
 
     def test_code_that_asks_for_the_type_of_a_list(self):
         self.same(Pads(), *((torch.randn(shape), [torch.randn(n) for n in lengths]) for shape, lengths in (((2, 3, 4), (2, 3)), ((3, 2, 5), (4,)))))

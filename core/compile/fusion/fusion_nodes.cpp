@@ -298,9 +298,7 @@ bool isWorthAKernelOnGpu(const Graph& g, const Node& n, const lower::Traits& tra
 class Reader {
  public:
   Reader(const Graph& g, const FusionOptions& options)
-      : g_(g), options_(options), nodes_(g.nodeBound()), written_(writtenSources(g)) {
-    if (!written_.empty()) addViews();
-  }
+      : g_(g), options_(options), nodes_(g.nodeBound()), written_(writtenMemory(g)) {}
 
   std::vector<FusionNode> read() {
     size_t epoch = 0;
@@ -318,17 +316,6 @@ class Reader {
   }
 
  private:
-  /// What may show the memory of what is written to.
-  void addViews() {
-    for (const NodeId id : g_.order()) {
-      const Node& n = g_.node(id);
-      if (n.op->hasSchema && !n.op->aliases() && !mayReturnArgument(n)) continue;
-      bool any = false;
-      for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { any |= written_.contains(v); });
-      if (any) written_.insert(n.outputs.begin(), n.outputs.end());
-    }
-  }
-
   /// Whether it gives its operand or a copy of it, and something writes to one of both: which of them sees the write
   /// depends on how the operand lies in memory.
   bool mayMissWrites(const Node& n) const {

@@ -21,7 +21,8 @@ class GroupOrder {
   using Neighbours = std::function<const std::set<uint32_t>&(uint32_t group, bool after)>;
 
   explicit GroupOrder(size_t groups);
-  /// Whether a path leads from a to b through a third group.
+  /// Whether a path leads from a to b through a third group. None does where a stands behind b: for two of which
+  /// neither reads the other, ask both ways.
   bool hasPath(uint32_t a, uint32_t b, const Neighbours&) const;
   /// Before `gone` goes into `stays`, while both still have their neighbours. No path leads from one to the other
   /// through a third.

@@ -83,7 +83,7 @@ class FusionPlanner {
   static std::string rowsDiffer(const GrowingGroup& a, const GrowingGroup& b);
   /// Whether both can be one kernel, as far as what they go over tells.
   std::string domainObstacle(uint32_t ai, uint32_t bi, bool isReadElsewhere) const;
-  /// Without what takes long, unless `isThorough`: to count tensors, and to look for paths.
+  /// Unless `isThorough`, it neither counts tensors nor looks for paths, which take long.
   MergeJudgement judge(uint32_t ai, uint32_t bi, bool isThorough = true) const;
   /// Whether the loops of both, which hold a matrix product, are one nest.
   bool isEpilogue(uint32_t ai, uint32_t bi) const;

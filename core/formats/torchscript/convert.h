@@ -130,6 +130,8 @@ class TorchScriptConverter {
   void nameBlocks();
   class ChangeSearch;
   void materialiseChanged(const torch::jit::Node* branchOrLoop, const Env&);
+  void materialiseOwn(const Bound&, const c10::Type&, const torch::jit::Node* user);
+  Argument returned(const torch::jit::Value*, Env&, const torch::jit::Node* user);
   bool isChangedAnywhere(const c10::Type&);
 
   // convert.cpp: other nodes

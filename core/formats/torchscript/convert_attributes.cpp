@@ -282,6 +282,10 @@ bool TorchScriptConverter::identities(const jit::Node* n, Env& env) {
     if (first.kind == Bound::Kind::Argument && first.argument.isValue()) {
       const Type::Kind seen = g_.value(first.argument.valueId()).type.kind;
       if (seen == Type::Kind::Tensor) type = c10::TensorType::get();
+      if (seen == Type::Kind::Int) type = c10::IntType::get();
+      if (seen == Type::Kind::Float) type = c10::FloatType::get();
+      if (seen == Type::Kind::Bool) type = c10::BoolType::get();
+      if (seen == Type::Kind::String) type = c10::StringType::get();
       if (seen == Type::Kind::List) container = Container::Kind::List;
       if (seen == Type::Kind::Dict) container = Container::Kind::Dict;
       if (seen == Type::Kind::Tuple) container = Container::Kind::Tuple;

@@ -57,7 +57,7 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
     bothRaise &= runInside(b, env);
     std::vector<Argument> returns;
     for (size_t i = 0; i < n->outputs().size(); ++i)
-      if (!isNone(n->output(i))) returns.push_back(argument(bound(b->outputs()[i], env), n));
+      if (!isNone(n->output(i))) returns.push_back(returned(b->outputs()[i], env, n));
     g_.setReturns(block_, std::move(returns));
     block_ = outer;
   }
@@ -184,7 +184,7 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
     if (i == 0 && (counting || raises))
       returns.emplace_back(counting || isTrue(body->outputs()[0]));
     else
-      returns.push_back(argument(bound(body->outputs()[i], env), n));
+      returns.push_back(returned(body->outputs()[i], env, n));
   }
   g_.setReturns(block_, std::move(returns));
   block_ = outer;
@@ -258,7 +258,10 @@ bool isObject(const Bound& b) { return b.kind == Bound::Kind::Object || b.kind =
 bool mayHoldLists(const c10::Type& type) {
   switch (type.kind()) {
     case c10::TypeKind::OptionalType:
-      return mayHoldLists(*type.expectRef<c10::OptionalType>().getElementType());
+    case c10::TypeKind::UnionType: {
+      const auto members = type.containedTypes();
+      return std::ranges::any_of(members, [](const c10::TypePtr& t) { return mayHoldLists(*t); });
+    }
     case c10::TypeKind::ListType:
     case c10::TypeKind::DictType:
     case c10::TypeKind::TupleType:
@@ -409,7 +412,7 @@ void TorchScriptConverter::ChangeSearch::branch(const jit::Node* n) {
     for (size_t i = 0; i < results.size(); ++i) add(results[i], may(b->outputs()[i]));
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    if (walk_.isChangedAnywhere(*n->output(i)->type()))
+    if (!known && walk_.isChangedAnywhere(*n->output(i)->type()))
       for (const Bound& b : results[i]) note(b, n->output(i)->type(), false);
     set(n->output(i), std::move(results[i]));
   }
@@ -537,7 +540,7 @@ template <class F>
 void forEachContainer(const c10::Type& type, const F& f) {
   if (!mayHoldLists(type) || type.kind() == c10::TypeKind::ClassType || type.kind() == c10::TypeKind::InterfaceType)
     return;
-  if (type.kind() != c10::TypeKind::OptionalType) f(type);
+  if (type.kind() != c10::TypeKind::OptionalType && type.kind() != c10::TypeKind::UnionType) f(type);
   for (const c10::TypePtr& t : type.containedTypes()) forEachContainer(*t, f);
 }
 
@@ -566,6 +569,28 @@ bool TorchScriptConverter::isChangedAnywhere(const c10::Type& type) {
   if (!changedTypes_->empty())
     forEachContainer(type, [&](const c10::Type& t) { found |= changedTypes_->contains(t.annotation_str()); });
   return found;
+}
+
+// A list that a block makes and returns may be changed behind it: then it is a value, and a new one in each run of the
+// block.
+Argument TorchScriptConverter::returned(const jit::Value* v, Env& env, const jit::Node* user) {
+  const Bound& b = bound(v, env);
+  if (b.kind == Bound::Kind::Container && isChangedAnywhere(*v->type())) materialiseOwn(b, *v->type(), user);
+  return argument(b, user);
+}
+
+void TorchScriptConverter::materialiseOwn(const Bound& b, const c10::Type& type, const jit::Node* user) {
+  if (b.kind != Bound::Kind::Container) return;
+  if (const auto* optional = type.castRaw<c10::OptionalType>())
+    return materialiseOwn(b, *optional->getElementType(), user);
+  const auto& items = b.container->items;
+  if (b.container->kind == Container::Kind::Tuple) {
+    const auto* tuple = type.castRaw<c10::TupleType>();
+    for (size_t i = 0; tuple && tuple->elements().size() == items.size() && i < items.size(); ++i)
+      materialiseOwn(items[i], *tuple->elements()[i], user);
+  } else if (b.container->where == block_ && std::ranges::none_of(items, isObject)) {
+    materialise(*b.container, type, user);
+  }
 }
 
 void TorchScriptConverter::materialiseChanged(const jit::Node* user, const Env& env) {

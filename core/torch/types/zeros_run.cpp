@@ -83,11 +83,12 @@ ZerosRun runOnZeros(const Operator& op, const torch::jit::Operator& operation,
                     const std::vector<c10::IValue>& arguments, std::vector<c10::IValue>& results, std::string& why) {
   if (!isPlain(op)) return ZerosRun::None;
   std::string whyNotZeros;
-  ZerosRun run = runOn(0, operation, arguments, results, whyNotZeros);
+  const ZerosRun run = runOn(0, operation, arguments, results, whyNotZeros);
+  if (run != ZerosRun::Refused) return run;
   // Whole numbers cannot be divided by zeros.
-  if (run == ZerosRun::Refused) run = runOn(1, operation, arguments, results, why);
-  if (run == ZerosRun::Refused) why = whyNotZeros;
-  return run;
+  if (runOn(1, operation, arguments, results, why) == ZerosRun::Done) return ZerosRun::Done;
+  why = whyNotZeros;
+  return ZerosRun::Refused;
 }
 
 }  // namespace graft
