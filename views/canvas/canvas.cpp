@@ -308,6 +308,11 @@ void Canvas::fit() {
   Q_EMIT viewChanged();
 }
 
+void Canvas::begin() {
+  fitted_ = viewTouched_ = false;
+  fit();
+}
+
 void Canvas::setView(QPointF origin, double scale) {
   if (qFuzzyCompare(scale, scale_) && (origin - origin_).manhattanLength() * scale < 0.5) return;
   origin_ = origin;

@@ -84,6 +84,8 @@ class Canvas : public QWidget {
 
  public Q_SLOTS:
   void fit();
+  /// As a first graph is shown: all of it, or where that is too small to read, from its beginning.
+  void begin();
   void zoomBy(double factor, QPointF at);
   void zoomIn() { zoomBy(1.25, rect().center()); }
   void zoomOut() { zoomBy(0.8, rect().center()); }

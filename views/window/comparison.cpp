@@ -24,6 +24,13 @@ bool haveSameText(const Graph& a, const Graph& b) {
   return toText(a, options) == toText(b, options);
 }
 
+bool haveMostNodesInCommon(const Graph& a, const Graph& b) {
+  const auto& [few, many] = a.nodeCount() <= b.nodeCount() ? std::tie(a, b) : std::tie(b, a);
+  size_t common = 0;
+  for (const NodeId id : few.order()) common += many.findNode(few.node(id).name) ? 1 : 0;
+  return 2 * common >= few.nodeCount();
+}
+
 QString equalTitle(const QString& name) { return Comparison::tr("%1: identical; weights are not compared").arg(name); }
 
 }  // namespace
@@ -104,13 +111,14 @@ void Comparison::setShowingMatches(bool on) {
 void Comparison::setGrouping(Grouping grouping) {
   const bool was = grouping_.drawn != nullptr, is = grouping.drawn != nullptr;
   if (!was && !is) return;
-  if (!was) moduleOptions_ = canvas_->viewOptions();
+  const bool wasByKernels = grouping_.isByKernels;
+  if (!wasByKernels) moduleOptions_ = canvas_->viewOptions();
   grouping_ = std::move(grouping);
   following_ = true;
   // A plan that has changed a little leaves open what is open.
-  ViewOptions options = is ? grouping_.options : moduleOptions_;
+  ViewOptions options = grouping_.isByKernels ? grouping_.options : moduleOptions_;
   keepStyle(options);
-  if (was && is) {
+  if (wasByKernels && grouping_.isByKernels) {
     const ViewOptions& now = canvas_->viewOptions();
     options.depth = now.depth;
     options.opened = now.opened;
@@ -119,6 +127,7 @@ void Comparison::setGrouping(Grouping grouping) {
   } else {
     canvas_->setGraph(nullptr);
     canvas_->setViewOptions(options);
+    begins_ = comparing_;
   }
   before_->setGraph(nullptr);
   following_ = false;
@@ -157,7 +166,7 @@ void Comparison::showPair(Pair pair) {
   else if (haveSameText(*pair_.before, *pair_.after))
     pair_.afterTitle = equalTitle(pair_.afterTitle);
   pairRecords_ = recordsBetween(*pair_.before, *pair_.after);
-  comparing_ = true;
+  comparing_ = begins_ = true;
   Q_EMIT comparingChanged(true);
   refresh();
 }
@@ -186,12 +195,13 @@ void Comparison::setFoldsDeadEnds(bool on) {
   applyStyle();
 }
 
-/// Two drawings beside each other are narrow and are read in step, as text is: neither has columns. Nor folds, in which
+/// Two drawings of the same nodes are narrow and are read in step, as text is: neither has columns. Nor folds, in which
 /// a change would hide.
 void Comparison::applyStyle() {
   following_ = true;
   const bool isAlone = !comparing_ && !document_.isPreviewing();
-  for (Canvas* c : {canvas_, before_}) c->setStyle(flow_, columns_ && isAlone, foldsDeadEnds_ && isAlone);
+  for (Canvas* c : {canvas_, before_})
+    c->setStyle(flow_, columns_ && (isAlone || !sameNodes_), foldsDeadEnds_ && isAlone);
   following_ = false;
 }
 
@@ -226,8 +236,32 @@ void Comparison::fit() {
   if (!before_->isVisible() || !before_->scene() || !canvas_->scene()) return canvas_->fit();
   following_ = true;  // both are whole: neither leads
   const double scale = std::min(canvas_->wholeScale(), before_->wholeScale());
-  for (Canvas* c : {canvas_, before_}) c->centre(scale);
+  for (Canvas* c : {canvas_, before_}) c->centre(sameNodes_ ? scale : c->wholeScale());
   following_ = false;
+}
+
+/// Both come into view for the first time: whole, or where nothing could be read then, from their beginning.
+void Comparison::begin() {
+  if (!before_->isVisible() || !before_->scene() || !canvas_->scene()) return;
+  constexpr double legible = 0.4;
+  begins_ = false;
+  fit();
+  following_ = true;
+  for (Canvas* c : {canvas_, before_})
+    if (c->scale() < legible) c->begin();
+  following_ = false;
+  if (sameNodes_ && canvas_->scale() > canvas_->wholeScale()) followView(canvas_, before_);
+}
+
+/// Else one says little of where the other has something: kernels beside modules, two models.
+bool Comparison::showSameNodes() const {
+  if (!comparing_ || document_.isPreviewing()) return true;
+  if (showsPair()) return haveMostNodesInCommon(*pair_.before, *pair_.after);
+  if (showsDifference()) return true;
+  if (isGrouped() && grouping_.isByKernels) return false;
+  const GraphRef before = reference(), now = isGrouped() ? grouping_.drawn : document_.graph();
+  const bool isHistory = document_.otherPath().isEmpty() && !isGrouped();
+  return isHistory || !before || !now || haveMostNodesInCommon(*before, *now);
 }
 
 /// Two models that say the same, weights aside.
@@ -247,6 +281,10 @@ void Comparison::refresh() {
   const bool preview = document_.isPreviewing(), both = comparing_ || preview;
   const bool isPair = showsPair() && !preview;
   const bool appears = both && !before_->isVisibleTo(this);
+  // A node that is selected stays in view.
+  if (appears && !preview && (isPair || isGrouped() || document_.selection().isEmpty())) begins_ = true;
+  if (!both || preview) begins_ = false;
+  sameNodes_ = showSameNodes();
   applyStyle();
   following_ = true;  // both change: the one that is set first must not lead the other
   if (!before_->scene()) before_->setViewOptions(canvas_->viewOptions());
@@ -279,7 +317,7 @@ void Comparison::refresh() {
   }
   before_->setVisible(both);
   if (appears) setSizes({width() / 2, width() / 2});
-  if (both) QTimer::singleShot(0, this, [this] { followView(canvas_, before_); });
+  if (both) QTimer::singleShot(0, this, [this] { begins_ ? begin() : followView(canvas_, before_); });
   changeAt_ = -1;
   refreshSelection();
   refreshDecorations();
@@ -442,6 +480,9 @@ void Comparison::followView(Canvas* from, Canvas* to) {
   // The other one leads only while somebody works in it; else it has merely fitted itself.
   if (from == before_ && !before_->underMouse() && !before_->hasFocus()) std::swap(from, to);
   if (following_ || !to->isVisible() || !from->scene() || !to->scene()) return;
+  // Of other nodes, what is in view as a whole stays, and so does the scale.
+  if (!sameNodes_ && to->visibleSceneRect().contains(to->scene()->bounds())) return;
+  const double scale = sameNodes_ ? from->scale() : to->scale();
   following_ = true;
   const QPointF middle = from->rect().center();
   const SceneRef a = from->scene(), b = to->scene();
@@ -460,10 +501,9 @@ void Comparison::followView(Canvas* from, Canvas* to) {
     const QString key =
         counterpart(selectionKey(*a->graph, a->view.boxes[static_cast<size_t>(nearest)]), from == before_);
     const QPointF offset = from->toWidget(a->rect(nearest).center()) - middle;
-    to->setView(b->rect(b->boxOf(key)).center() - (offset + QPointF(to->rect().center())) / from->scale(),
-                from->scale());
-  } else {
-    to->setView(from->origin(), from->scale());
+    to->setView(b->rect(b->boxOf(key)).center() - (offset + QPointF(to->rect().center())) / scale, scale);
+  } else if (sameNodes_) {
+    to->setView(from->origin(), scale);
   }
   following_ = false;
 }
@@ -479,7 +519,7 @@ void Comparison::followOptions(Canvas* from, Canvas* to) {
     }
   to->adoptViewOptions(options);
   following_ = false;
-  followView(from, to);
+  begins_ ? begin() : followView(from, to);
 }
 
 }  // namespace graft

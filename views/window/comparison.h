@@ -38,6 +38,7 @@ class Comparison : public QSplitter {
     GraphRef before;  ///< what it is compared with; null: what all is compared with
     GraphRef drawn;
     ViewOptions options;
+    bool isByKernels = false;    ///< else by modules, as without a grouping
     QString title, beforeTitle;  ///< while it is compared
     // Of what `before` holds, where that is known
     struct Place {
@@ -52,7 +53,7 @@ class Comparison : public QSplitter {
   void setGrouping(Grouping grouping);
   bool isGrouped() const { return grouping_.drawn && grouping_.of == document_.graph(); }
   /// Of the drawing by modules, behind a grouping too.
-  const ViewOptions& moduleOptions() const { return grouping_.drawn ? moduleOptions_ : canvas_->viewOptions(); }
+  const ViewOptions& moduleOptions() const { return grouping_.isByKernels ? moduleOptions_ : canvas_->viewOptions(); }
   /// Compares with the model behind that step from now on; 0: as it was opened.
   void compareFrom(int step);
   /// Whether tall modules go on in another column while one drawing is shown.
@@ -77,7 +78,7 @@ class Comparison : public QSplitter {
   void clear();
   void refreshDecorations();
   void refreshTheme();
-  /// All of the drawing, or of both, at one scale.
+  /// All of the drawing, or of both: at one scale where they show the same nodes.
   void fit();
 
  Q_SIGNALS:
@@ -91,6 +92,8 @@ class Comparison : public QSplitter {
   void refresh();
   bool areEqual() const;
   bool showsDifference() const;
+  bool showSameNodes() const;
+  void begin();
   void goToPlace(int step);
   void refreshSelection();
   void applyStyle();
@@ -113,6 +116,8 @@ class Comparison : public QSplitter {
   bool comparing_ = false, columns_ = true, foldsDeadEnds_ = true;
   Flow flow_ = Flow::Down;
   bool following_ = false;  ///< one canvas is being moved after the other
+  bool begins_ = false;     ///< both are shown from their beginning once they are drawn
+  bool sameNodes_ = true;   ///< `showSameNodes`
   bool showsMatches_ = true, showsKernels_ = false;
   int fromStep_ = 0;
   Grouping grouping_;

@@ -3,6 +3,7 @@
 #include <QMenu>
 #include <QToolButton>
 
+#include "tests/views/support/sample_graphs.h"
 #include "tests/views/support/window_fixture.h"
 #include "views/panels/run/side_by_side_panel.h"
 
@@ -96,6 +97,39 @@ class SeveralModelsTest : public test::WindowFixture {
     window_->setCompare(false);
     QVERIFY(!comparison.showsPair());
     QVERIFY(!window_->beforeCanvas()->isVisible());
+  }
+
+  void twoDrawingsAreFittedAsTheyOpen() {
+    fill();
+    Comparison& comparison = window_->comparison();
+    Canvas &before = *window_->beforeCanvas(), &now = *window_->canvas();
+    const auto isWhole = [](const Canvas& c) { return c.visibleSceneRect().contains(c.scene()->bounds()); };
+    const GraphRef one = document().original(), two = document().graph();
+    now.setView({4000, 4000}, 1.2);
+    comparison.showPair({one, two, QStringLiteral("one"), QStringLiteral("two")});
+    QTRY_VERIFY(before.scene() && isWhole(before) && isWhole(now));
+    QCOMPARE(before.scale(), now.scale());
+    // Another model has a scale of its own, and keeps it while one looks closer at this one.
+    const auto other = std::make_shared<const Graph>(test::trainingStep(2));
+    comparison.showPair({one, other, QStringLiteral("one"), QStringLiteral("two")});
+    QTRY_COMPARE(now.scale(), now.wholeScale());
+    QCOMPARE(before.scale(), before.wholeScale());
+    QVERIFY(isWhole(before) && isWhole(now) && now.scale() < before.scale());
+    const double scale = before.scale();
+    now.zoomIn();
+    QCOMPARE(before.scale(), scale);
+    QVERIFY(isWhole(before));
+    comparison.fit();
+    QCOMPARE(now.scale(), now.wholeScale());
+    QCOMPARE(before.scale(), before.wholeScale());
+    // What is too long for that is read from its beginning.
+    const auto deep = std::make_shared<const Graph>(test::randomGraph(300));
+    comparison.showPair({deep, deep, QStringLiteral("one"), QStringLiteral("two")});
+    QTRY_VERIFY(now.scene() && now.scene()->graph == deep && now.scale() >= 0.7);
+    QCOMPARE(before.scale(), now.scale());
+    QVERIFY(!isWhole(now));
+    comparison.fit();
+    QVERIFY(isWhole(now) && isWhole(before));
   }
 
   void equalOnesSaySo() {

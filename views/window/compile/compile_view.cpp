@@ -107,6 +107,7 @@ void CompileView::regroup() {
   if (isWanted) {
     const CompilePlan& plan = compilation_.plan();
     grouping.of = document_.graph();
+    grouping.isByKernels = true;
     grouping.drawn = graphByKernels(*document_.graph(), plan);
     grouping.options = kernelOptions(plan, compilation_.difference());
     grouping.title = tr("kernels");
