@@ -280,6 +280,48 @@ class CompileViewTest : public test::WindowFixture {
     QVERIFY(!panel->summary().contains(QStringLiteral("Against")));
   }
 
+  void theSwitchOfGroupingLeavesPlansCompared() {
+    openCompile();
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    window_->action(QStringLiteral("comparePlans"))->trigger();
+    Canvas& before = *window_->beforeCanvas();
+    const QString now = canvas().title(), other = before.title();
+    // Both are read from their beginning.
+    const auto begins = [](const Canvas& c) {
+      return c.scale() >= 0.7 && c.visibleSceneRect().contains(c.scene()->rect(c.scene()->view.roots.front()).center());
+    };
+    QTRY_VERIFY(before.scene() && begins(before) && begins(canvas()));
+    QCOMPARE(before.scale(), canvas().scale());
+    window_->action(QStringLiteral("byKernels"))->trigger();
+    QVERIFY(!view().isByKernels() && compilation().difference());
+    QCOMPARE(canvas().title(), now);
+    QCOMPARE(before.title(), other);
+    ViewOptions all = canvas().viewOptions();
+    all.depth = -1;
+    all.foldRepeats = false;  // of equal blocks one moved alone
+    canvas().setViewOptions(all);
+    for (Canvas* c : {&canvas(), &before}) {
+      QVERIFY(c->scene()->boxOfKey.contains(QStringLiteral("@encoder")));
+      QVERIFY(!c->scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm")));
+      const auto gelu = static_cast<size_t>(c->scene()->boxOf(QStringLiteral("gelu")));
+      QCOMPARE(c->boxDecorations().change[gelu], Change::Moved);
+    }
+    QSignalSpy said(&window_->comparison(), &Comparison::message);
+    window_->comparison().nextChange(1);
+    QVERIFY(said.value(0).value(0).toString().startsWith(QStringLiteral("1 of 1")));
+    // And back, with the modules that were opened kept for the next time.
+    window_->action(QStringLiteral("byKernels"))->trigger();
+    QCOMPARE(canvas().title(), now);
+    QCOMPARE(before.title(), other);
+    QVERIFY(before.scene()->boxOfKey.contains(QStringLiteral("@kernel before gelu_layer_norm")));
+    window_->action(QStringLiteral("byKernels"))->trigger();
+    QCOMPARE(canvas().viewOptions().depth, -1);
+    window_->setCompare(false);
+    QVERIFY(!compilation().difference() && canvas().title().isEmpty());
+    QCOMPARE(canvas().viewOptions().depth, -1);
+  }
+
   void anyOtherPlanIsCompared() {
     openCompile();
     auto* menu = window_->findChild<QMenu*>(QStringLiteral("otherPlans"));

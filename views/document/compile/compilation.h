@@ -44,6 +44,8 @@ class Compilation : public QObject {
   /// Whether `plan()` is of the graph that is shown.
   bool isKnown() const;
   bool isBusy() const { return busy_ != 0; }
+  /// Whether another plan is asked for beside it.
+  bool isComparing() const { return comparing_; }
   /// The model as its file has it: asked for while somebody looks.
   CapturedModel& captured() { return *captured_; }
   bool isMeasuring() const { return busy_ != 0 && measuring_; }

@@ -60,7 +60,10 @@ CompileView::CompileView(MainWindow& window)
     drawsCaptured_ = false;  // another step is to be seen
     regroup();
   });
-  connect(&document_, &Document::opened, this, [this] { setByKernels(false); });
+  connect(&document_, &Document::opened, this, [this] {
+    compilation_.setComparing(false);
+    setByKernels(false);
+  });
   connect(&window_.comparison(), &Comparison::comparingChanged, this, [this](bool on) {
     if (!on) compilation_.setComparing(false);
   });
@@ -89,7 +92,6 @@ void CompileView::setShown(bool on) {
 }
 
 void CompileView::setByKernels(bool on) {
-  if (!on) compilation_.setComparing(false);
   comparesCaptured_ = comparesCaptured_ && on;
   drawsCaptured_ = false;
   byKernels_ = on;
@@ -100,9 +102,10 @@ void CompileView::setByKernels(bool on) {
 /// Draws by kernels where that is wanted and known; by modules otherwise.
 void CompileView::regroup() {
   Comparison& comparison = window_.comparison();
-  const bool isWanted = byKernels_ && compilation_.isActive() && compilation_.isKnown();
+  const bool isOfPlan = (byKernels_ || compilation_.isComparing()) && compilation_.isActive();
   // While another plan is on its way, the drawing of the one before stays.
-  if (byKernels_ && compilation_.isActive() && !isWanted && compilation_.isBusy()) return;
+  if (isOfPlan && !compilation_.isKnown() && compilation_.isBusy()) return;
+  const bool isWanted = byKernels_ && isOfPlan && compilation_.isKnown();
   Comparison::Grouping grouping;
   if (isWanted) {
     const CompilePlan& plan = compilation_.plan();
@@ -116,6 +119,8 @@ void CompileView::regroup() {
       grouping.before = captured;
       grouping.beforeTitle = tr("captured");
     }
+  } else if (isOfPlan && compilation_.difference()) {
+    groupByModules(grouping);
   }
   const GraphRef captured = compilation_.isActive() && drawsCaptured_ ? compilation_.captured().graph() : nullptr;
   if (captured) {
@@ -127,7 +132,8 @@ void CompileView::regroup() {
   }
   if (!grouping.drawn && !comparison.isGrouped()) return ribbon_->setDrawn({});
   comparison.setGrouping(std::move(grouping));
-  ribbon_->setDrawn(!comparison.isGrouped() ? std::nullopt : std::optional(captured ? Stage::Captured : Stage::Groups));
+  if (captured) return ribbon_->setDrawn(Stage::Captured);
+  ribbon_->setDrawn(isWanted ? std::optional(Stage::Groups) : std::nullopt);
 }
 
 /// The plan before, and what differs.
@@ -138,14 +144,34 @@ void CompileView::groupBefore(Comparison::Grouping& grouping) {
   grouping.before = graphByKernels(*document_.graph(), before, names);
   const ViewOptions words = kernelOptions(before, &difference, &names);
   grouping.options.words.insert(words.words.begin(), words.words.end());
+  tellDifference(grouping);
+  for (const GroupDifference& g : difference.groups)
+    if (!g.before.isEmpty() && !g.now.isEmpty())
+      grouping.together.emplace_back(names.value(g.before), containerOf(g.now));
+}
+
+/// Two plans of one graph have the same modules: only what differs is not the same.
+void CompileView::groupByModules(Comparison::Grouping& grouping) {
+  grouping.of = grouping.drawn = grouping.before = document_.graph();
+  grouping.options = window_.comparison().moduleOptions();
+  tellDifference(grouping);
+  // A group of other nodes, or of other code, is no box here: its nodes tell.
+  for (const GroupDifference& g : compilation_.difference()->groups)
+    for (const QString& node : g.nodes)
+      for (Decorations* one : {&grouping.changes.before, &grouping.changes.after})
+        if (!one->changes.contains(node)) one->changes.insert(node, Change::Changed);
+}
+
+/// In titles, colours, and the places that one goes through.
+void CompileView::tellDifference(Comparison::Grouping& grouping) {
+  const PlanDifference& difference = *compilation_.difference();
+  const CompilePlan& before = *compilation_.otherPlan();
   grouping.title = tr("the plan now: %1").arg(difference.text());
   grouping.beforeTitle = compilation_.otherPlanTitle();
-  addPlanDifference(grouping.changes, difference, names);
+  addPlanDifference(grouping.changes, difference, containersBeside(difference, before));
   for (const GroupDifference& g : difference.groups) {
     const KernelInfo* k = g.now.isEmpty() ? before.find(g.before) : compilation_.plan().find(g.now);
     grouping.places.push_back({g.place(), tr("%1: %2").arg(k->label, g.word())});
-    if (!g.before.isEmpty() && !g.now.isEmpty())
-      grouping.together.emplace_back(names.value(g.before), containerOf(g.now));
   }
 }
 

@@ -52,6 +52,8 @@ class CompileView : public QObject {
   void showEdgeMenu(const QPoint& at, int edge);
   void regroup();
   void groupBefore(Comparison::Grouping& grouping);
+  void groupByModules(Comparison::Grouping& grouping);
+  void tellDifference(Comparison::Grouping& grouping);
   void tellNotCaptured();
   QStringList selectedNodes() const;
 
