@@ -225,6 +225,17 @@ class Pieces(unittest.TestCase):
             for _ in range(4):
                 self.same(plain, frozen, make(6))
 
+    def test_a_frozen_module_and_its_original_run_beside_each_other(self):
+        plain, fast = written(Chooses(), (torch.randn(3, 7, 32),), "beside")
+        for _ in range(2):  # the second time with other weights, which the first frozen module does not have
+            frozen = torch.jit.freeze(fast.eval())
+            x = torch.randn(3, 7, 32, device=DEVICE)
+            for model in (fast, frozen, fast, frozen):
+                for _ in range(3):
+                    self.same(plain, model, (x,))
+            for p, q in zip(plain.parameters(), fast.parameters()):
+                p.mul_(1.5), q.mul_(1.5)
+
     def test_a_module_of_the_runners_name_leaves_no_room_for_one(self):
         class Taken(torch.nn.Module):
             def __init__(self):
