@@ -227,34 +227,35 @@ void Explorer::setGraph(std::shared_ptr<const Graph> graph) {
   fillNumbers();
 }
 
-void Explorer::setNumbers(NodeNumbers numbers) {
-  numbers_ = std::move(numbers);
+void Explorer::setNumbers(const QString& title, const QMap<QString, double>& values) {
+  numbersTitle_ = title;
+  numbers_ = values;
   fillNumbers();
 }
 
 void Explorer::fillNumbers() {
   std::vector<std::pair<QString, double>> rows;
-  for (const auto& [name, value] : numbers_.values)
-    if (graph_ && graph_->findNode(name)) rows.emplace_back(toQt(name), value);
+  for (const auto& [name, value] : numbers_.asKeyValueRange())
+    if (graph_ && graph_->findNode(name.toStdString())) rows.emplace_back(name, value);
   std::stable_sort(rows.begin(), rows.end(),
                    [](const auto& a, const auto& b) { return std::abs(a.second) > std::abs(b.second); });
   quiet_ = true;
   numbersTable_->clear();
-  numbersTable_->setHeaderLabels({tr("Node"), toQt(numbers_.title)});
+  numbersTable_->setHeaderLabels({tr("Node"), numbersTitle_});
   const size_t shown = std::min(rows.size(), static_cast<size_t>(mostFound));
   for (size_t i = 0; i < shown; ++i) {
     const auto& [name, value] = rows[i];
-    auto* item = new QTreeWidgetItem(numbersTable_, {name, heatText(value, toQt(numbers_.unit))});
+    auto* item = new QTreeWidgetItem(numbersTable_, {name, heatText(value, {})});
     item->setToolTip(0, name);
     item->setTextAlignment(1, Qt::AlignRight | Qt::AlignVCenter);
   }
   quiet_ = false;
   QStringList remarks;
   if (shown < rows.size()) remarks << tr("These are the first %1; there are more").arg(shown);
-  if (const size_t lost = numbers_.values.size() - rows.size(); lost > 0)
-    remarks << tr("%1 of %2 names are of no node here.").arg(lost).arg(numbers_.values.size());
+  if (const size_t lost = static_cast<size_t>(numbers_.size()) - rows.size(); lost > 0)
+    remarks << tr("%1 of %2 names are of no node here.").arg(lost).arg(numbers_.size());
   notInTable_->setText(remarks.join(QLatin1Char('\n')));
-  numbersTable_->setVisible(!numbers_.values.empty());
+  numbersTable_->setVisible(!numbers_.isEmpty());
   notInTable_->setVisible(!remarks.isEmpty());
 }
 

@@ -5,12 +5,12 @@
 #include <QLabel>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QMap>
 #include <QStackedWidget>
 #include <QTreeWidget>
 #include <QWidget>
 
 #include "core/ir/graph.h"
-#include "views/drawing/drawing.h"
 #include "views/panels/panel.h"
 
 namespace graft {
@@ -31,7 +31,7 @@ class Explorer : public QWidget {
   void setGraph(std::shared_ptr<const Graph> graph);
   void setSelection(const QStringList& keys);
   /// A row for each node that has a number, the largest first. Without numbers there is no table.
-  void setNumbers(NodeNumbers numbers);
+  void setNumbers(const QString& title, const QMap<QString, double>& values);
   void refreshTheme();
   QLineEdit* search() { return search_; }
   QTreeWidget* tree() { return tree_; }
@@ -61,7 +61,8 @@ class Explorer : public QWidget {
   QStackedWidget* stack_;
   QTreeWidget* tree_;
   QListWidget* results_;
-  NodeNumbers numbers_;
+  QString numbersTitle_;
+  QMap<QString, double> numbers_;
   QTreeWidget* numbersTable_;
   QLabel* notInTable_;  ///< of the numbers, how many are not there
   bool quiet_ = false;

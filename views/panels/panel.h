@@ -10,6 +10,7 @@
 #pragma once
 
 #include <QKeySequence>
+#include <QMap>
 #include <QObject>
 #include <QSize>
 #include <QString>
@@ -18,7 +19,6 @@
 #include "views/document/captured/capture.h"
 #include "views/document/captured/training_cut.h"
 #include "views/document/document.h"
-#include "views/drawing/drawing.h"
 
 namespace graft {
 
@@ -65,7 +65,8 @@ class PanelContext : public QObject {
 
   // What the window tells panels
   void themeChanged();
-  void numbersChanged(const NodeNumbers& numbers);  ///< the user's own, of nodes; none: without values
+  /// The user's own numbers of nodes, by name; none: there are none.
+  void numbersChanged(const QString& title, const QMap<QString, double>& values);
 
  private:
   Document& document_;

@@ -148,7 +148,11 @@ void MainWindow::connectCanvases() {
   connect(comparison_, &Comparison::message, this,
           [this](const QString& text) { statusBar()->showMessage(text, 4000); });
   connect(comparison_, &Comparison::overlayChanged, actions_, &Actions::showOverlay);
-  connect(comparison_, &Comparison::numbersChanged, context_, &PanelContext::numbersChanged);
+  connect(comparison_, &Comparison::numbersChanged, this, [this](const NodeNumbers& numbers) {
+    QMap<QString, double> values;
+    for (const auto& [name, value] : numbers.values) values.insert(QString::fromStdString(name), value);
+    Q_EMIT context_->numbersChanged(QString::fromStdString(numbers.title), values);
+  });
   connect(diff_, &DiffView::chosen, this, [this](const QString& node) { document_->setSelection({node}); });
   connect(breadcrumb_, &Breadcrumb::chosen, this, [this](const QString& path) {
     if (!path.isEmpty()) return canvas()->reveal(QLatin1Char('@') + path);
