@@ -118,8 +118,9 @@ void CodeCache::removeOld() const {
 const CodeCache& codeCache() {
   static const auto* const cache = [] {  // threads may outlive statics
     const auto* made = new CodeCache(usualFolder());
-    if (!made->whyNot().empty())
+    if (!made->whyNot().empty()) {
       TORCH_WARN("graft::generated: compiled kernels are not kept for the next process: ", made->whyNot());
+    }
     return made;
   }();
   return *cache;
