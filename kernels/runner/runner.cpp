@@ -100,20 +100,20 @@ struct Captured {
   LastingWrites writes = {};
 };
 
+/// Whether the environment does not switch it off.
+bool isOn(const char* variable) {
+  const char* value = std::getenv(variable);
+  return !value || std::string_view(value) != "0";
+}
+
 bool isEnabled() {
-  static const bool on = [] {
-    const char* value = std::getenv("GRAFT_CAPTURE");
-    return !value || std::string_view(value) != "0";
-  }();
+  static const bool on = isOn("GRAFT_CAPTURE");
   return on;
 }
 
 /// Whether a model that waits for the GPU runs in pieces.
 bool arePiecesOn() {
-  static const bool on = [] {
-    const char* value = std::getenv("GRAFT_PIECES");
-    return !value || std::string_view(value) != "0";
-  }();
+  static const bool on = isOn("GRAFT_PIECES");
   return on;
 }
 

@@ -522,8 +522,8 @@ class Reader {
   const Graph& g_;
   const FusionOptions& options_;
   std::vector<FusionNode> nodes_;
-  std::unordered_set<ValueId> written_;   ///< and what it may be a view of
-  lower::Kind kind_ = lower::Kind::None;  // of the node that was classified last, as the next
+  const std::unordered_set<ValueId> written_;  ///< and what it may be a view of, and views of it
+  lower::Kind kind_ = lower::Kind::None;       // of the node that was classified last, as the next
   std::vector<size_t> multiplied_;
 };
 

@@ -66,7 +66,7 @@ void GroupOrder::merge(uint32_t gone, uint32_t stays, const Neighbours& neighbou
   std::sort(places.begin(), places.end());
   size_t at = 0;
   for (const uint32_t g : before) places_[g] = places[at++];
-  places_[stays] = places_[gone] = places[at];
+  places_[stays] = places[at];
   at += 2;  // the place of the one that is gone stays empty
   for (const uint32_t g : behind) places_[g] = places[at++];
 }

@@ -77,6 +77,10 @@ struct Instance {
   std::unordered_map<std::string, Bound> attributes;
 };
 
+/// What certainly is None, as TorchScript's type says. It is no value of the graph: no block returns it, no loop
+/// carries it.
+inline bool isNone(const torch::jit::Value* v) { return v->type()->kind() == c10::TypeKind::NoneType; }
+
 class TorchScriptConverter {
  public:
   /// `metadata`: of a file that Graft wrote; null for others.

@@ -27,10 +27,6 @@ void TorchScriptConverter::run(const jit::Block* block, Env& env) {
   }
 }
 
-// What certainly is None, as TorchScript's type says, is no value of the graph: no block returns it, no loop carries
-// it.
-static bool isNone(const jit::Value* v) { return v->type()->kind() == c10::TypeKind::NoneType; }
-
 // A block of a node that may not run: an exception in it ends that block alone. Returns whether it certainly raises.
 bool TorchScriptConverter::runInside(const jit::Block* block, Env& env) {
   run(block, env);
@@ -64,10 +60,7 @@ void TorchScriptConverter::branch(const jit::Node* n, Env& env) {
   const std::vector<BlockId> blocks = g_.node(node).blocks;
   size_t place = 0;
   for (const jit::Value* v : n->outputs()) {
-    if (isNone(v)) {
-      env[v] = Bound::of(Argument());
-      continue;
-    }
+    if (isNone(v)) continue;
     const ValueId made = g_.addOutput(node, "if", graftType(*v->type()));
     // `x.dim() == 3 and mode == "area"` is no question where the mode is another one.
     const Argument &yes = g_.block(blocks[0]).returns[place], &no = g_.block(blocks[1]).returns[place];
@@ -170,7 +163,6 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   const BlockId outer = block_;
   block_ = g_.addBlock(node);
   for (size_t i = 0; i < body->inputs().size(); ++i) {
-    if (i >= 1 && isNone(n->output(i - 1))) env[body->inputs()[i]] = Bound::of(Argument());
     if (i >= 1 && isLeftOut(i - 1)) continue;
     const jit::Value* v = body->inputs()[counting && i == 0 ? counting->place + 1 : i];
     env[v] = Bound::of(g_.addBlockParameter(block_, i == 0 ? "trip" : "carried", graftType(*v->type())));
@@ -188,12 +180,8 @@ void TorchScriptConverter::loop(const jit::Node* n, Env& env) {
   }
   g_.setReturns(block_, std::move(returns));
   block_ = outer;
-  for (const jit::Value* v : n->outputs()) {
-    if (isNone(v))
-      env[v] = Bound::of(Argument());
-    else if (!isLeftOut(v->offset()))
-      env[v] = Bound::of(g_.addOutput(node, "loop", graftType(*v->type())));
-  }
+  for (const jit::Value* v : n->outputs())
+    if (!isLeftOut(v->offset())) env[v] = Bound::of(g_.addOutput(node, "loop", graftType(*v->type())));
 }
 
 /// Finds the lists and dictionaries that exist before a branch or loop and that may be changed in it, in its own code

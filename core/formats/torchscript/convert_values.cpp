@@ -12,8 +12,9 @@ namespace jit = torch::jit;
 
 Bound& TorchScriptConverter::unused(const jit::Value* v, Env& env) {
   const auto it = env.find(v);
-  if (it == env.end()) throw Refusal{fmt::format("it uses {} before it is made", v->debugName())};
-  return it->second;
+  if (it != env.end()) return it->second;
+  if (isNone(v)) return env[v] = Bound::of(Argument());
+  throw Refusal{fmt::format("it uses {} before it is made", v->debugName())};
 }
 
 Bound& TorchScriptConverter::bound(const jit::Value* v, Env& env) {

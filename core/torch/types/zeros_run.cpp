@@ -82,13 +82,11 @@ ZerosRun runOn(double number, const torch::jit::Operator& operation, const std::
 ZerosRun runOnZeros(const Operator& op, const torch::jit::Operator& operation,
                     const std::vector<c10::IValue>& arguments, std::vector<c10::IValue>& results, std::string& why) {
   if (!isPlain(op)) return ZerosRun::None;
-  std::string whyNotZeros;
-  const ZerosRun run = runOn(0, operation, arguments, results, whyNotZeros);
+  const ZerosRun run = runOn(0, operation, arguments, results, why);
   if (run != ZerosRun::Refused) return run;
   // Whole numbers cannot be divided by zeros.
-  if (runOn(1, operation, arguments, results, why) == ZerosRun::Done) return ZerosRun::Done;
-  why = whyNotZeros;
-  return ZerosRun::Refused;
+  std::string whyNotOnes;
+  return runOn(1, operation, arguments, results, whyNotOnes) == ZerosRun::Done ? ZerosRun::Done : run;
 }
 
 }  // namespace graft

@@ -53,8 +53,8 @@ at::Tensor shuffled(const at::Tensor& t, at::Generator& g) {
 bool ascends(const at::Tensor& t) {
   constexpr int64_t fewest = 8;  // fewer often do by chance
   if (t.dim() == 0 || t.numel() == 0 || t.size(-1) < fewest) return false;
-  return t.slice(-1, 1).ge(t.slice(-1, 0, -1)).all().item<bool>() &&
-         t.select(-1, -1).gt(t.select(-1, 0)).all().item<bool>();
+  return t.select(-1, -1).gt(t.select(-1, 0)).all().item<bool>() &&
+         t.slice(-1, 1).ge(t.slice(-1, 0, -1)).all().item<bool>();
 }
 
 /// Normal numbers: random parts of one sequence, which is drawn once. Drawing as many as a layer's values have takes

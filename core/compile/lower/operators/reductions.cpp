@@ -389,11 +389,15 @@ void lowerCountNonzero(Call& c) {
   c.result(squeezed(c, c.l.reduce(ReduceKind::Sum, x, dims, true), dims, false));
 }
 
+TensorId withoutNan(Lowering& l, TensorId x, DType d) {
+  return mapped(l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v); });
+}
+
 void lowerNansum(Call& c) {
   const DType d = c.resultType();
   const TensorId x = operandAs(c, d);
   const std::vector<size_t> dims = reducedDims(c, x);
-  const TensorId known = mapped(c.l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v); });
+  const TensorId known = withoutNan(c.l, x, d);
   c.result(squeezed(c, c.l.reduce(ReduceKind::Sum, known, dims, true), dims, keepsDims(c)));
 }
 
@@ -403,7 +407,7 @@ void lowerNanmean(Call& c) {
   const std::vector<size_t> dims = reducedDims(c, x);
   Lowering& l = c.l;
   l.share(x);
-  const TensorId known = mapped(l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v); });
+  const TensorId known = withoutNan(l, x, d);
   const TensorId counted = mapped(l, x, 2, d, [](Scalar v) { return where(isNan(v), v.number(0), v.number(1)); });
   const TensorId mean =
       mappedWith(l, l.reduce(ReduceKind::Sum, known, dims, true), l.reduce(ReduceKind::Sum, counted, dims, true), 4, d,
