@@ -96,11 +96,15 @@ std::string speedCell(const json& timing) {
 
 std::vector<std::string> row(const json& model) {
   const auto firstLine = [](const std::string& text) { return text.substr(0, text.find('\n')); };
-  size_t rewrites = 0;
-  std::string verified = "-", speed = "-";
+  size_t rewrites = 0, takenBack = 0;
+  std::string verified = "-", speed = "-", why = firstLine(model.value("error", ""));
   const json graphs = model.value("graphs", json::array());
   for (const json& g : graphs)
-    for (const json& step : g.value("steps", json::array())) rewrites += step.value("rewrites", size_t{0});
+    for (const json& step : g.value("steps", json::array())) {
+      rewrites += step.value("rewrites", size_t{0});
+      takenBack += step.value("rolledBack", json::array()).size();
+    }
+  if (why.empty() && takenBack > 0) why = fmt::format("{} taken back", takenBack);
   if (!graphs.empty()) {
     const json& first = graphs.front();
     if (first.contains("verification") && !first["verification"]["passed"].is_null())
@@ -118,7 +122,7 @@ std::vector<std::string> row(const json& model) {
           !ran                           ? "-"
           : model["resumed"].get<bool>() ? "earlier"
                                          : fmt::format("{:.1f}", model["seconds"].get<double>()),
-          firstLine(model.value("error", ""))};
+          why};
 }
 
 /// With the model's name, which some errors begin with by themselves.
@@ -190,7 +194,7 @@ Ending batch(BatchFlags& o) {
                                                      : "");
   }
   if (Status s = junit.write(); !s) return s;
-  std::vector<std::vector<std::string>> rows{{"model", "result", "rewrites", "verified", "speed", "s", "why"}};
+  std::vector<std::vector<std::string>> rows{{"model", "result", "rewrites", "verified", "speed", "s", "note"}};
   for (const json& model : document["models"]) rows.push_back(row(model));
   console.print(table(rows));
   console.print(fmt::format("{} done, {} unchanged, {} failed, {} not run, in {:.1f} s; {} keeps the state",

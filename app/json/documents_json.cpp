@@ -260,6 +260,7 @@ json toJson(const OptimizeReport& r) {
   if (!r.beside.empty()) out["against"] = r.beside;
   if (r.result.unchanged) {
     out["whyUnchanged"] = r.whyUnchanged;
+    if (r.rejected) out["rejected"] = toJson(*r.rejected);
     out["advice"] = r.advice;
   }
   return out;

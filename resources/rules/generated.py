@@ -10,9 +10,9 @@ from conv import ConvAddLast, ConvAddReluLast, ConvClamp, ConvGelu, ConvGeluTanh
 from conv import ConvLeakyRelu, ConvRelu6, ConvReluLast, ConvSigmoid, ConvSilu, ConvTanh, FoldBatchNorm, FoldBatchNormInVolumes
 from conv import FoldBatchNormOfLinear, FoldBatchNormOfLinearWithBias, FoldBatchNormOverTime, FoldBatchNormWithBias
 from conv import FoldBatchNormWithBiasInVolumes, FoldBatchNormWithBiasOverTime, linear_normed, linear_with_bias_normed
-from graft import Recipe, Rule, Weight, any_of, channels_last, conv1d_as_conv2d, kernels, _
-from graft import eliminate_common, eliminate_dead, find_attention, find_products, fold_constants, functionalize, fuse, normalize
-from graft import remove_dropout, share_masks, simplify_masks, split_bias
+from graft import Recipe, Rule, Weight, any_of, channels_last, complex_as_real, conv1d_as_conv2d, kernels, _
+from graft import eliminate_common, eliminate_dead, find_attention, find_linear, find_products, fold_constants, functionalize
+from graft import fuse, normalize, remove_dropout, share_masks, simplify_masks, split_bias
 from transformer import AttentionInBlocks, AttentionOfFewKeyHeads, AttentionWithoutHeads
 from transformer import GeluLinear, GeluTanhLinear, Linear, LinearAdd, LinearWithoutBias, ReluLinear
 
@@ -98,6 +98,8 @@ class Generated(Recipe):
         normalize,
         remove_dropout,
         functionalize,
+        complex_as_real,
+        find_linear,
         fold_constants,
         eliminate_common,
         find_products,
@@ -158,6 +160,7 @@ class Fused(Recipe):
 
     steps = [
         functionalize,
+        complex_as_real,
         find_products,
         find_attention,
         simplify_masks,

@@ -139,6 +139,14 @@ class Batch(TestCase):
         self.assertEqual([m["outcome"] for m in self.report(*command, "--allow-unchanged")["models"]], ["done", "done"])
         self.assertEqual((self.fast / "b.pt").read_bytes(), (self.models / "b.pt").read_bytes())
 
+    def test_the_table_counts_what_verification_takes_back(self):
+        torch.jit.trace(torch.nn.Tanh(), torch.randn(2, 2)).save(str(self.models / "a.pt"))
+        torch.save((torch.randn(2, 2),), self.models / "a.inputs.pt")
+        wrong = self.file("wrong.py", "class Wrong(Rule):\n    def pattern(x):\n        return torch.tanh(x)\n\n"
+                                      "    def replacement(x):\n        return torch.sigmoid(x)\n")
+        run = self.batch(self.models, "--rules", wrong, "-o", self.fast)
+        self.assertRegex(run.stdout, r"(?m)a\.pt +unchanged .* 1 taken back$")
+
     def test_manifest(self):
         self.model("a"), self.model("b", inputs=False)
         other = self.file("models/other.py", RULES.replace("Swish", "Other"))

@@ -133,7 +133,7 @@ class OwnRules(OptimizeTest):
         command = [self.program, "optimize", model, *self.common, "--json", *more]
         run = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=300,
                              env={**os.environ, "GRAFT_OPS": str(OPERATORS), "OMP_NUM_THREADS": str(threads)})
-        self.assertEqual(run.returncode, code, run.stdout + run.stderr)
+        self.assertIn(run.returncode, code if isinstance(code, tuple) else (code,), run.stdout + run.stderr)
         return json.loads(run.stdout)
 
 
@@ -208,8 +208,10 @@ class Chosen(OwnRules):
         self.x = torch.randn(1024, 2048)  # with two threads, a smaller tensor gains little
         torch.save((self.x,), self.inputs)
         for threads, clock in ((1, "the thread's own time"), (2, "wall time")):
-            protocol = self.optimize(self.model(module), threads=threads)["result"]["timing"]["protocol"]
-            self.assertIn(f", {clock} of whole runs", protocol)
+            # The file may be no faster on a busy machine. Its times say how it was timed all the same.
+            report = self.optimize(self.model(module), code=(0, 7), threads=threads)
+            timing = report["rejected"] if report["result"].get("unchanged") else report["result"]["timing"]
+            self.assertIn(f", {clock} of whole runs", timing["protocol"])
 
     def test_two_recipes_together_without_the_rule_that_both_have(self):
         module = nn.Sequential(Gelu(), nn.ReLU(), ExactGelu())
@@ -230,6 +232,7 @@ class Chosen(OwnRules):
                          ("the written file is slower", False, "slower"))
         self.assertTrue(report["result"]["unchanged"])
         self.assertNotIn("output", report["result"])
+        self.assertLess(report["rejected"]["ratioHigh"], 1)
         self.assertFalse(self.out.exists())
         report = self.optimize(model, "--allow-unchanged")
         self.assertEqual(self.out.read_bytes(), model.read_bytes())

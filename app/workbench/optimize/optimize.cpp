@@ -184,8 +184,10 @@ struct Finisher {
   std::function<void(OptimizeStage)> reached;
   const Job& job;
 
-  /// Whether there is time for a second attempt. What takes seconds is not worth less than that.
-  bool goesOn() const { return trials.seconds() < std::max(2 * request.budget, VerifyOn().furtherSeconds); }
+  /// Whether fewer than so many budgets are over. What takes seconds is not worth less than that.
+  bool goesOn(double budgets) const {
+    return trials.seconds() < std::max(budgets * request.budget, VerifyOn().furtherSeconds);
+  }
 
   /// Verifies the plan, writes the file, times it beside the original, and publishes it. Why nothing was written; "":
   /// it was. `mayBeAsFast`: the file need not be faster than the original.
@@ -240,7 +242,7 @@ struct Finisher {
     }
     // A second, longer look where the first one says neither, and twice the time gives more pairs.
     const auto secondsOf = [](const PairedTiming& t) { return t.repetitions * (t.a.medianMs + t.b.medianMs) / 1000; };
-    if (speed && goesOn() && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
+    if (speed && goesOn(2) && !mayBeAsFast && speed->ratio < 1 && !isSlower(*speed) &&
         secondsOf(report.result.timing->times) < 2 * how.seconds) {
       how.seconds *= 2;
       speed = timeFile(how);
@@ -348,6 +350,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
     }
     report.rules.clear();
     report.groups.clear();
+    report.rejected = std::move(result.timing);
     result = asItWas(std::move(result));
     // Where recipes fit, the rule that comes nearest would be no help.
     const bool noneFits = report.recipes.empty();
@@ -402,7 +405,8 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   const auto folded =
       std::find_if(fits.begin(), fits.end(), [](const RecipeFit& f) { return f.recipe->name == frozenRecipe; });
   if (folded == fits.end() || (plan.size() == 1 && plan.front().recipe == folded->recipe)) return nothing(*why);
-  if (!finisher.goesOn())
+  // Without it the user would be left with the model as it is, which is slower than what freezing makes of it.
+  if (!finisher.goesOn(3))
     return nothing(
         fmt::format("{}, and {} was not tried in its place: the time was over (--budget)", *why, frozenRecipe));
   for (TriedRecipe& r : report.recipes) {

@@ -90,6 +90,7 @@ struct OptimizeReport {
   std::optional<Rewritten> rewritten;  ///< the model that was written; none where nothing is kept
   std::string beside;  ///< what the original ran as in the trials: "original (frozen TorchScript)"; "": none was run
   std::string whyUnchanged;  ///< where nothing is kept: "none of the recipes that come with Graft fits it"
+  std::optional<AgainstOriginal> rejected;  ///< then: the times of the rewritten file, if there were any
   std::string instead;  ///< "ConvNet is not kept: the written file is slower", where the result is another recipe's
   std::vector<std::string> advice;  ///< then: what the model's time goes into, and what to do
   double seconds = 0;               ///< that all of it took

@@ -64,10 +64,17 @@ class Verifier {
     return shortened(fmt::format("{}[{}]", name(s.buffer), index));
   }
 
+  // A number that the program never reads may be negative.
   bool sizes() {
-    for (const Size& s : given_.sizes)
-      if (s.min < 0 || (s.max && *s.max < s.min))
+    std::vector<bool> isRead(given_.sizes.size());
+    for (uint32_t i = 0; i < given_.expressions.size(); ++i)
+      if (const Expr& e = given_.expressions[ExprId(i)]; e.op == Op::Size && e.index < isRead.size())
+        isRead[e.index] = true;
+    for (size_t i = 0; i < given_.sizes.size(); ++i) {
+      const Size& s = given_.sizes[i];
+      if ((s.min < 0 && isRead[i]) || (s.max && *s.max < s.min))
         return fail(fmt::format("the limits of the size '{}' are none", s.name));
+    }
     return true;
   }
 

@@ -105,7 +105,8 @@ void Lowering::addIntegerInput(ValueId v) {
   const std::string& name = graph.value(v).name;
   loops::Size size;
   size.name = sizeName(graph.findSymbol(name) ? name + "_given" : name);
-  setInteger(v, pool().size(program.addSize(std::move(size))));
+  size.min = std::numeric_limits<int64_t>::min();
+  unreadIntegers_.emplace(v, program.addSize(std::move(size)));
 }
 
 TensorId Lowering::tensorOf(ValueId v) {
@@ -117,7 +118,10 @@ ExprId Lowering::integerOf(ValueId v) {
   if (const auto it = integers_.find(v); it != integers_.end()) return it->second;
   if (graph.value(v).type.kind != Type::Kind::Int)
     throw Refusal{fmt::format("%{} is no integer, but {}", graph.value(v).name, toString(graph.value(v).type))};
-  addIntegerInput(v);
+  if (!unreadIntegers_.contains(v)) addIntegerInput(v);
+  const auto unread = unreadIntegers_.extract(v);
+  program.sizes[unread.mapped().index].min = 0;
+  setInteger(v, pool().size(unread.mapped()));
   return integers_.at(v);
 }
 
@@ -132,7 +136,7 @@ const TensorList& Lowering::listOf(ValueId v) {
 
 void Lowering::lowerNode(const Node& node, Traits* traits) {
   const Entry* entry = findEntry(node.op->name);
-  if (!entry) throw Refusal{fmt::format("{} has no lowering", node.op->name)};
+  if (!entry) throw Refusal{fmt::format("Graft has no loops for {}", node.op->name)};
   Traits own;
   Traits& t = traits ? *traits : own;
   t.kind = entry->kind;

@@ -114,6 +114,7 @@ class Lowering {
   /// Says that a tensor's dimensions lie in memory in the order of another's, as far as that is known: so PyTorch lays
   /// out joined and resampled images.
   void setFastestAs(TensorId, TensorId other);
+  /// A number from 0 on where an operator reads it; any where none does.
   void addIntegerInput(ValueId);
   /// dtype and sizes of a value; refuses one of which they are not known.
   std::pair<DType, Sizes> typeOf(ValueId);
@@ -221,6 +222,7 @@ class Lowering {
   std::vector<Tensor> values_;
   std::unordered_map<ValueId, TensorId> tensors_;
   std::unordered_map<ValueId, ExprId> integers_;
+  std::unordered_map<ValueId, loops::SizeId> unreadIntegers_;  ///< inputs that no operator has asked for yet
   std::unordered_map<ValueId, TensorList> lists_;
   std::unordered_map<std::string, loops::SizeId> symbols_;
   std::unordered_map<Key, ExprId, KeyHash> elements_;

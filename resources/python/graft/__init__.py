@@ -133,5 +133,5 @@ library = _pattern_only
 # What patterns, replacements and conditions call.
 call_module = call_function = any_of = optional = runtime = users = _pattern_only
 # The passes, as `steps` of a recipe.
-channels_last = conv1d_as_conv2d = decompose = eliminate_common = eliminate_dead = fold_constants = fuse = unfuse = _pattern_only
-find_attention = find_products = functionalize = half = normalize = partition = remove_dropout = share_masks = simplify_masks = split_bias = swap_module = _pattern_only
+channels_last = complex_as_real = conv1d_as_conv2d = decompose = eliminate_common = eliminate_dead = fold_constants = fuse = unfuse = _pattern_only
+find_attention = find_linear = find_products = functionalize = half = normalize = partition = remove_dropout = share_masks = simplify_masks = split_bias = swap_module = _pattern_only

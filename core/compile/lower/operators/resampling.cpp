@@ -299,7 +299,7 @@ struct Grid {
       const Scalar flips = floor(off / span), isEven = flips == 2.0 * floor(flips / 2.0);
       at = where(isEven, extra + low, span - extra + low);
     }
-    return minimum(maximum(at, 0.0), last());
+    return minimum(where(at > 0.0, at, at.number(0)), last());  // NaN reads the first element
   }
 };
 
