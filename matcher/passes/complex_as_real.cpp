@@ -1,6 +1,7 @@
 // complex_as_real: arithmetic of complex numbers whose parts are all that the model reads, as rotary embeddings by
 // view_as_complex are written, becomes arithmetic of real and imaginary parts. Generated kernels compute with real
 // numbers alone, and rules for rotary embeddings know that form.
+#include <algorithm>
 #include <map>
 #include <optional>
 #include <string_view>
@@ -42,8 +43,8 @@ Reads readsOf(const Graph& g, const Node& n) {
   return found == all.end() ? Reads::Nothing : found->second;
 }
 
-/// What makes complex numbers of others, part by part.
-enum class Makes { Nothing, Moved, Conjugate, Negative, Sum, Product, Quotient };
+/// What makes complex numbers of others, part by part. Alike: of both parts alike, by the same operator.
+enum class Makes { Nothing, Alike, Conjugate, Negative, Sum, Product, Quotient };
 Makes makesOf(const Graph& g, const Node& n) {
   if (n.outputs.size() != 1 || n.args.empty() || !n.blocks.empty() || !isComplex(g, Argument(n.outputs[0])))
     return Makes::Nothing;
@@ -61,10 +62,13 @@ Makes makesOf(const Graph& g, const Node& n) {
   if (n.op->name == "aten.div.Tensor") return is(1, false) ? Makes::Quotient : Makes::Nothing;
   if (op == "neg") return Makes::Negative;
   if (op == "_conj" || op == "conj" || op == "conj_physical") return Makes::Conjugate;
-  if (!n.op->is(OperatorFact::MovesOnly) || n.op->name.ends_with(".dtype")) return Makes::Nothing;
+  const bool isSum = op == "sum" || op == "mean" || op == "cumsum";
+  if ((!isSum && !n.op->is(OperatorFact::MovesOnly)) || n.op->name.ends_with(".dtype")) return Makes::Nothing;
+  if (isSum && std::ranges::any_of(n.args, [](const Argument& a) { return a.as<DType>() != nullptr; }))
+    return Makes::Nothing;
   for (size_t i = 1; i < n.args.size(); ++i)
     if (isComplex(g, n.args[i])) return Makes::Nothing;
-  return Makes::Moved;
+  return Makes::Alike;
 }
 
 struct Parts {
@@ -134,7 +138,7 @@ class ComplexParts {
   bool hasArithmetic(ValueId v) {
     if (!isTakenApart(v)) return false;
     const Node& n = g_.node(g_.value(v).producer);
-    return makesOf(g_, n) != Makes::Moved || hasArithmetic(n.args[0].valueId());
+    return makesOf(g_, n) != Makes::Alike || hasArithmetic(n.args[0].valueId());
   }
 
   Argument call(NodeId before, std::string_view op, std::vector<Argument> args) {
@@ -193,7 +197,7 @@ class ComplexParts {
         const Parts p = partsOf(n.args[0].valueId());
         return {p.real, call(id, "aten.neg.default", {p.imaginary})};
       }
-      case Makes::Moved:
+      case Makes::Alike:
         if (n.op->is(OperatorFact::Identity) || n.op->baseName() == "resolve_conj") return partsOf(n.args[0].valueId());
         break;
       case Makes::Negative:

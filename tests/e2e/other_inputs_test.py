@@ -89,6 +89,45 @@ class Conjugated(nn.Module):
         return z * 2, w, torch.view_as_real(torch.conj(z).resolve_conj()) * 2, torch.conj(z).imag.resolve_neg().exp()
 
 
+class Rotated(nn.Module):
+    """Queries and keys as complex numbers, turned by a buffer; and a conjugate of which the absolute value is read."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.outer(torch.arange(16.0), torch.tensor([1.0, 0.1, 0.01]))
+        self.register_buffer("turns", torch.polar(torch.ones_like(angles), angles))
+
+    def forward(self, q, k):
+        turns = self.turns[: q.shape[1]].unsqueeze(1)
+        q, k = (torch.view_as_complex(t.reshape(*t.shape[:-1], 3, 2)) * turns for t in (q, k))
+        return torch.view_as_real(q).flatten(3) + 1, torch.view_as_real(k).flatten(3).sum(1), (q * k.conj() * 0.5).sum(-1).abs(), (q - k).angle()
+
+
+class Products(nn.Module):
+    """Weights of three dimensions, as heads have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.o = nn.Parameter(torch.randn(8, 4, 3) / 3), nn.Parameter(torch.randn(4, 3, 8) / 3)
+        self.mix = nn.Parameter(torch.randn(5, 8))
+
+    def forward(self, x):
+        heads = torch.einsum("bth,hnd->bntd", x, self.q)
+        y = torch.tensordot(heads.transpose(1, 2).tanh(), self.o, dims=2)
+        return torch.einsum("...h,oh", y, self.mix).relu(), torch.einsum("oc,btc->bot", self.mix, y)
+
+
+class Sparse(nn.Module):
+    """A graph whose edges are a buffer."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("edges", (torch.rand(8, 8) < 0.3).float())
+
+    def forward(self, x):
+        return torch.relu(torch.sparse.mm(self.edges.to_sparse(), x) * 2)
+
+
 class Buckets(nn.Module):
     """Boundaries ascend, also where they are made up."""
 
@@ -220,6 +259,19 @@ class OtherInputs(TestCase):
 
     def test_conjugated_numbers_are_copied_where_the_model_copies_them(self):
         self.traced(Conjugated(), (torch.randn(2, 3, dtype=torch.complex64),), (torch.randn(4, 3, dtype=torch.complex64),))
+
+    def test_numbers_that_turn_as_complex_ones_turn_as_their_parts(self):
+        sizes = ((2, 5), (1, 16), (3, 1))
+        self.traced(Rotated(), *(tuple(torch.randn(b, n, 4, 6) for _ in range(2)) for b, n in sizes))
+        self.assertNotIn("complex", self.done("code", self.folder / "out.pt").stdout)
+
+    def test_products_that_einsum_spells_are_linear_layers_of_any_batch(self):
+        self.traced(Products(), (torch.randn(2, 6, 8),), (torch.randn(3, 1, 8),), (torch.randn(1, 9, 8),))
+        operators = self.json("info", self.folder / "out.pt")["operators"]
+        self.assertFalse({"aten.einsum.default", "aten.tensordot.default"} & set(operators), operators)
+
+    def test_a_tensor_that_a_weight_becomes_sparse_in_is_made_in_each_call(self):
+        self.traced(Sparse(), (torch.randn(8, 4),), (torch.randn(8, 4),))
 
     def test_boundaries_that_verification_makes_up_ascend(self):
         self.traced(Buckets(), (torch.randn(64, 32), torch.linspace(-2, 2, 9)), (torch.randn(8, 3), torch.tensor([-1.0, 0.0, 0.5])))

@@ -186,7 +186,9 @@ class TorchSemantics : public Semantics {
     for (const c10::IValue& v : *stack) {
       Constant c;
       c.type = typeOfValue(v);
-      if (v.isTensor()) {
+      if (v.isTensor() && v.toTensor().layout() != at::kStrided) {
+        return badInput(fmt::format("{} computes a sparse tensor, which is not kept as a constant", n.name));
+      } else if (v.isTensor()) {
         const auto weight = std::make_shared<TensorWeight>(laidOut(v.toTensor(), asked));
         if (wide.defined() && wide.numel() <= mostUnrounded) weight->unrounded = laidOut(wide, asked);
         c.data = weight;
