@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "views/canvas/canvas_paint.h"
+#include "views/canvas/heat_scale.h"
 #include "views/document/graph_decode.h"
 
 namespace graft {
@@ -185,7 +186,10 @@ void CanvasFrame::paintHeatScale(QPainter& p) const {
   QRectF r = place.adjusted(padding, padding, -padding, -padding);
   if (!isFolded) r = {place.left() + padding, place.top() + 22, place.width() - 2 * padding, 8};
   QLinearGradient gradient(r.topLeft(), r.topRight());
-  for (int k = 0; k <= 8; ++k) gradient.setColorAt(k / 8.0, toQt(look_.palette.heat(std::sqrt(k / 8.0))));
+  const HeatScale scale{look_.boxes.least, look_.boxes.most};
+  constexpr int stops = 32;
+  for (int k = 0; k <= stops; ++k)
+    gradient.setColorAt(k / double{stops}, toQt(scale.color(look_.palette, scale.at(k / double{stops}))));
   p.setPen(Qt::NoPen);
   p.setBrush(veil(look_.palette));
   p.drawRoundedRect(place, 6, 6);
@@ -195,9 +199,15 @@ void CanvasFrame::paintHeatScale(QPainter& p) const {
   p.setFont(drawingFont(11, QFont::Normal));
   p.setPen(toQt(look_.palette.dim));
   p.drawText(r.adjusted(0, -18, 0, -10), Qt::AlignLeft | Qt::AlignVCenter, look_.decorations.heatTitle);
-  p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignLeft | Qt::AlignVCenter, QStringLiteral("0"));
+  p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignLeft | Qt::AlignVCenter,
+             heatText(scale.least, scale.least == 0 ? QString() : look_.decorations.heatUnit));
   p.drawText(r.adjusted(0, 10, 0, 18), Qt::AlignRight | Qt::AlignVCenter,
-             heatText(look_.boxes.most, look_.decorations.heatUnit));
+             heatText(scale.most, look_.decorations.heatUnit));
+  // Where the colours part, as far as there is room between the ends.
+  constexpr double endRoom = 0.28;
+  const double zero = scale.parts() ? -scale.least / (scale.most - scale.least) : 0;
+  if (zero > endRoom && zero < 1 - endRoom)
+    p.drawText(QRectF(r.left() + zero * r.width() - 10, r.top() + 10, 20, 16), Qt::AlignCenter, QStringLiteral("0"));
 }
 
 namespace {

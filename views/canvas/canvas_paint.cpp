@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "views/canvas/heat_scale.h"
 #include "views/canvas/scene_painter.h"
 
 namespace graft {
@@ -168,7 +169,9 @@ ScenePainter::Shade ScenePainter::shadeOf(size_t i) const {
   }
   const double heat = look_.boxes.heat[i];
   if (look_.boxes.anyHeat) {
-    s.fill = std::isnan(heat) || look_.boxes.most <= 0 ? pal_.surface : pal_.heat(std::sqrt(heat / look_.boxes.most));
+    const HeatScale scale{look_.boxes.least, look_.boxes.most};
+    const bool saysNothing = std::isnan(heat) || (scale.least == 0 && scale.most == 0);
+    s.fill = saysNothing ? pal_.surface : scale.color(pal_, heat);
     s.border = mix(s.fill, pal_.text, 0.3);
     s.text = s.dim = inkOn(s.fill);
   }

@@ -225,6 +225,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
   out.pattern.assign(n, -1);
   out.matches.assign(n, 0);
   out.change.assign(n, Change::None);
+  out.least = d.heatLeast;
   out.most = d.heatMost;
   out.changesInside.assign(n, 0);
   out.heat.assign(n, std::numeric_limits<double>::quiet_NaN());
@@ -263,8 +264,7 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
       out.anyHeat = true;
       upwards(box, [&](size_t up) {
         double& heat = out.heat[up];
-        if (std::isnan(heat)) heat = 0;
-        heat = d.heatAdds ? heat + it.value() : std::max(heat, it.value());
+        heat = std::isnan(heat) ? it.value() : d.heatAdds ? heat + it.value() : std::max(heat, it.value());
       });
     }
   }
@@ -278,7 +278,10 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
     const bool holds = box.kind == BoxKind::Module || box.fold != Fold::None;
     if (holds && !box.open && out.changesInside[i] > 0 && out.change[i] == Change::None)
       out.change[i] = Change::Changed;
-    if (!box.open && !std::isnan(out.heat[i])) out.most = std::max(out.most, out.heat[i]);
+    if (!box.open && !std::isnan(out.heat[i])) {
+      out.least = std::min(out.least, out.heat[i]);
+      out.most = std::max(out.most, out.heat[i]);
+    }
     if (!box.open && (out.pattern[i] >= 0 || out.change[i] != Change::None || out.matches[i] > 0))
       out.marked.push_back(static_cast<int>(i));
   }
@@ -286,10 +289,13 @@ BoxDecorations resolve(const Scene& scene, const Decorations& d) {
 }
 
 QString heatText(double v, const QString& unit) {
+  if (v < 0) return QLatin1Char('-') + heatText(-v, unit);
   if (unit == QStringLiteral("µs"))
     return v >= 1000 ? QStringLiteral("%1 ms").arg(v / 1000, 0, 'f', 2) : QStringLiteral("%1 µs").arg(v, 0, 'f', 1);
   if (unit == QStringLiteral("B")) return bytes(v);
-  return QString::number(v, 'g', 3) + (unit.isEmpty() ? QString() : QLatin1Char(' ') + unit);
+  constexpr double few = 1000, many = 1e6;  // in between, all digits before the point are shorter than an exponent
+  return QString::number(v, v >= few && v < many ? 'f' : 'g', v >= few && v < many ? 0 : 3) +
+         (unit.isEmpty() ? QString() : QLatin1Char(' ') + unit);
 }
 
 }  // namespace graft

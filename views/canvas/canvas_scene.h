@@ -79,7 +79,8 @@ struct Decorations {
   bool fades = false;           ///< it does so without, too: what it is compared with has changes
   QHash<QString, double> heat;  ///< microseconds, bytes or errors
   bool heatAdds = true;         ///< rolled up by sum (time) or maximum (error)
-  double heatMost = 0;          ///< the scale's end where the drawing holds no more
+  /// The scale's ends where the drawing holds nothing beyond them; crossed: its ends are what the drawing holds.
+  double heatLeast = 0, heatMost = 0;
   QString heatTitle, heatUnit;
   bool countsMatches = true;  ///< modules say how many matches lie in them
   bool stale = false;         ///< matches are of an older text: drawn grey
@@ -96,8 +97,8 @@ struct BoxDecorations {
   std::vector<int> marked;           ///< boxes that match or changed, and closed modules that hold some
   std::vector<Change> change;        ///< of open containers: only what is said of them themselves
   std::vector<int> changesInside;
-  std::vector<double> heat;  ///< NaN: none
-  double most = 0;           ///< of a box that is no container
+  std::vector<double> heat;    ///< NaN: none
+  double least = 0, most = 0;  ///< of boxes that are no open containers
   bool anyChange = false, anyHeat = false, anyPattern = false;
 };
 BoxDecorations resolve(const Scene&, const Decorations&);

@@ -71,6 +71,7 @@ void Document::open(const QString& path, const QString& inputs, const QString& m
   unrestored_ = {};
   restoring_.clear();  // steps of another model
   restoringFusion_.clear();
+  restoringFigures_ = restoringRun_ = {};
   restoreAt_ = {-1, -1};
   if (std::exchange(replaying_, false)) document_ = 0;  // it has only a part of the steps
   openingPath_ = placeOf(path);
@@ -308,10 +309,16 @@ void Document::run(const QJsonObject& settings) {
     runWorked_ = reply.ok();
     runError_ = reply.cancelled() ? QString() : reply.error;
     if (reply.ok()) runInputs_ = asked;
-    if (reply.ok())
-      run_ = reply.result, ranGraphs_[0] = asked0, ranGraphs_[1] = isAhead ? graph() : asked1;
-    else if (!reply.cancelled())
+    if (reply.ok()) {
+      run_ = reply.result;
+      ranGraphs_[0] = asked0;
+      ranGraphs_[1] = isAhead ? graph() : asked1;
+      runAt_ = QDateTime::currentDateTime();
+      runIsOfBefore_ = false;
+      restoringRun_ = {};
+    } else if (!reply.cancelled()) {
       Q_EMIT failed(tr("The run did not finish"), reply.error);
+    }
     Q_EMIT runChanged();
   });
   Q_EMIT runChanged();
@@ -321,6 +328,7 @@ void Document::forgetRun() {
   run_ = {};
   runWorked_ = true;  // there is none that failed
   runError_.clear();
+  runIsOfBefore_ = false;
   ranGraphs_[0] = ranGraphs_[1] = nullptr;
 }
 
@@ -375,6 +383,7 @@ void Document::readOther(const QString& path, const QString& method, bool again)
                    otherMethod_ = method;
                    otherFormat_ = format;
                    forgetRun();
+                   restoreRun();
                    Q_EMIT otherChanged();
                    Q_EMIT runChanged();
                  });

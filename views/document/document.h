@@ -5,6 +5,7 @@
 //   Document d(engine);  d.open("bert.pt");  d.setRules(text, "rules.py");  d.apply("Attention");  d.undo();
 #pragma once
 
+#include <QDateTime>
 #include <QJsonArray>
 #include <QObject>
 #include <QStringList>
@@ -76,6 +77,8 @@ class Document : public QObject {
   QString lastRunError() const { return runError_; }
   /// What `lastRun` ran: the original (0) and the rewritten model (1).
   GraphRef ranGraph(int side) const { return ranGraphs_[side]; }
+  /// When `lastRun` ended, where an earlier window ran it; null otherwise.
+  QDateTime lastRunOfBefore() const { return runIsOfBefore_ ? runAt_ : QDateTime(); }
   /// False where the model or what it is compared with has become another since `lastRun`.
   bool lastRunIsCurrent() const { return ranGraphs_[0] == original() && ranGraphs_[1] == graph(); }
   QStringList selection() const { return selection_; }
@@ -93,7 +96,7 @@ class Document : public QObject {
   /// opened again.
   void compareWith(const QString& path, const QString& method = {});
   QString otherMethod() const { return otherMethod_; }
-  /// What brings a new window to where this one is: model, inputs, steps as requests, position.
+  /// What brings a new window to where this one is: model, inputs, steps as requests, position, what was measured.
   QJsonObject state() const;
   /// Opens the model of `state` and applies its steps again.
   void restore(const QJsonObject& state);
@@ -202,6 +205,10 @@ class Document : public QObject {
   void sendApply(const QString& label, QJsonObject request, const QString& method = QStringLiteral("rules/apply"));
   void takeOptimization(const QJsonObject& report);
   void restoreNext();
+  void restoreFigures();
+  void restoreRun();
+  QJsonObject figuresState() const;
+  QJsonObject runState() const;
   void readOther(const QString& path, const QString& method, bool again);
   void forgetRun();
   /// False while a new engine is given the model, its steps and what it is compared with.
@@ -230,6 +237,8 @@ class Document : public QObject {
   HistoryCache history_;
   QList<QJsonObject> restoring_;       ///< steps of an earlier window that are still to be applied
   QString restoringFusion_;            ///< that window's plan of kernels
+  QJsonObject restoringFigures_;       ///< what it measured of rules and kernels
+  QJsonObject restoringRun_;           ///< its last run, until what it compared with is there, too
   QJsonObject unrestored_;             ///< an earlier window's state, until its model is open: it is not lost meanwhile
   HistoryPosition restoreAt_{-1, -1};  ///< where that window stood; step -1: nothing is being restored
   int lostReplays_ = 0;                ///< engines in a row that died while they were given the document
@@ -254,7 +263,8 @@ class Document : public QObject {
   int runId_ = 0, applying_ = 0;  ///< the call that runs; how many rewrites are under way
   QString runError_;
   GraphRef ranGraphs_[2];
-  bool runWorked_ = true, verifying_ = true;
+  QDateTime runAt_;
+  bool runWorked_ = true, runIsOfBefore_ = false, verifying_ = true;
   QJsonObject runInputs_;  ///< "inputs" and "seed" of the last run: rewrites are verified on these, too
   QStringList selection_;
 };

@@ -111,9 +111,9 @@ struct StepInfo {
   QList<RolledBackInfo> rolledBack;
   QString verification;  ///< "all verified", "3 not verified: …"; empty where nothing was rewritten
   QString method = QStringLiteral("rules/apply");  ///< of the engine that made it
-  QString gain;         ///< of an optimization: "1.42 times as fast as the original (frozen TorchScript)"
-  QJsonObject request;  ///< what to ask a new engine for
-  double milliseconds = 0;
+  QString gain;                       ///< of an optimization: "1.42 times as fast as the original (frozen TorchScript)"
+  QJsonObject request;                ///< what to ask a new engine for
+  double milliseconds = 0;            ///< to search, rewrite and verify, when it was first applied
   std::vector<SubStepInfo> subSteps;  ///< of a recipe: its steps in order
   /// Some of its rewrites were not run beside what they replace. Older sessions say "not proven".
   bool isUnverified() const {

@@ -1,9 +1,11 @@
 // The document's steps: what is applied, previewed, taken back and shown again.
+#include <algorithm>
 #include <utility>
 
 #include "views/document/compile/compilation.h"
 #include "views/document/document.h"
 #include "views/document/document_replies.h"
+#include "views/document/run_figures.h"
 
 namespace graft {
 
@@ -19,10 +21,14 @@ QJsonObject Document::state() const {
     request.remove(QStringLiteral("document"));
     // A verified step need not be verified again. Where rewrites were taken back, verifying takes them back again.
     if (step.rolledBack.isEmpty()) request.insert(QStringLiteral("verify"), false);
+    QJsonArray times{step.milliseconds};
+    for (const SubStepInfo& s : step.subSteps) times.append(s.milliseconds);
     steps.append(QJsonObject{{QStringLiteral("label"), step.label},
                              {QStringLiteral("method"), step.method},
                              {QStringLiteral("request"), request},
-                             {QStringLiteral("verification"), step.verification}});
+                             {QStringLiteral("verification"), step.verification},
+                             {QStringLiteral("gain"), step.gain},
+                             {QStringLiteral("ms"), times}});
   }
   // Steps that are still being applied again are as good as applied.
   for (const QJsonObject& step : restoring_) steps.append(step);
@@ -34,7 +40,57 @@ QJsonObject Document::state() const {
   return {{QStringLiteral("model"), path_},      {QStringLiteral("inputs"), inputs_},
           {QStringLiteral("method"), method_},   {QStringLiteral("steps"), steps},
           {QStringLiteral("position"), at.step}, {QStringLiteral("inside"), at.subStep},
-          {QStringLiteral("fusion"), fusion}};
+          {QStringLiteral("fusion"), fusion},    {QStringLiteral("figures"), figuresState()},
+          {QStringLiteral("run"), runState()}};
+}
+
+QJsonObject Document::figuresState() const {
+  if (!restoringFigures_.isEmpty()) return restoringFigures_;
+  QJsonObject gains;
+  for (auto it = gains_.begin(); it != gains_.end(); ++it) gains.insert(it.key(), it.value());
+  return {{QStringLiteral("gains"), gains}, {QStringLiteral("kernels"), compilation_->measuredState()}};
+}
+
+/// With the steps whose graphs ran; -1 of any other graph.
+QJsonObject Document::runState() const {
+  if (!restoringRun_.isEmpty()) return restoringRun_;
+  if (run_.isEmpty()) return {};
+  QJsonArray ran;
+  for (const GraphRef& graph : ranGraphs_) {
+    const auto step = std::find_if(steps().begin(), steps().end(), [&](const auto& s) { return s.graph == graph; });
+    ran.append(step == steps().end() ? -1 : static_cast<int>(step - steps().begin()));
+  }
+  return {{QStringLiteral("result"), run_},      {QStringLiteral("inputs"), runInputs_},
+          {QStringLiteral("ran"), ran},          {QStringLiteral("at"), runAt_.toString(Qt::ISODate)},
+          {QStringLiteral("other"), otherPath_}, {QStringLiteral("otherMethod"), otherMethod_}};
+}
+
+void Document::restoreFigures() {
+  const QJsonObject figures = std::exchange(restoringFigures_, {});
+  const QJsonObject gains = objectAt(figures, "gains");
+  for (auto it = gains.begin(); it != gains.end(); ++it) gains_.insert(it.key(), it.value().toDouble());
+  if (!gains.isEmpty()) Q_EMIT matchesChanged();
+  compilation_->restoreMeasured(at(figures, "kernels").toArray());
+  restoreRun();
+  if (!run_.isEmpty()) Q_EMIT runChanged();
+}
+
+/// Its figures are of the model as it is, and of what that is compared with.
+void Document::restoreRun() {
+  if (restoringRun_.isEmpty() || isRestoring() || at(restoringRun_, "other").toString() != otherPath_ ||
+      at(restoringRun_, "otherMethod").toString() != otherMethod_)
+    return;
+  const QJsonObject was = std::exchange(restoringRun_, {});
+  run_ = objectAt(was, "result");
+  runInputs_ = objectAt(was, "inputs");
+  runAt_ = QDateTime::fromString(at(was, "at").toString(), Qt::ISODate);
+  runIsOfBefore_ = true;
+  const auto graphOf = [&](qsizetype side) -> GraphRef {
+    const int step = at(was, "ran").toArray().at(side).toInt(-1);
+    return step >= 0 && step <= history_.lastStep() ? steps()[static_cast<size_t>(step)].graph : nullptr;
+  };
+  ranGraphs_[0] = other_ ? other_ : graphOf(0);
+  ranGraphs_[1] = graphOf(1);
 }
 
 void Document::restore(const QJsonObject& state) {
@@ -45,8 +101,10 @@ void Document::restore(const QJsonObject& state) {
   for (const QJsonValue step : at(state, "steps").toArray()) restoring_ << step.toObject();
   restoreAt_ = {at(state, "position").toInt(-1), at(state, "inside").toInt(-1)};
   restoringFusion_ = at(state, "fusion").toString();
+  restoringFigures_ = objectAt(state, "figures");
+  restoringRun_ = objectAt(state, "run");
   unrestored_ = {};
-  for (const char* key : {"model", "inputs", "method", "steps", "position", "inside", "fusion"})
+  for (const char* key : {"model", "inputs", "method", "steps", "position", "inside", "fusion", "figures", "run"})
     unrestored_.insert(QLatin1String(key), at(state, key));
 }
 
@@ -54,6 +112,7 @@ void Document::restoreNext() {
   if (restoring_.isEmpty()) {
     const HistoryPosition to = std::exchange(restoreAt_, {-1, -1});
     if (to.step >= 0) showStep(to.step, to.subStep);
+    restoreFigures();
     compilation_->restore(std::exchange(restoringFusion_, QString()));
     return Q_EMIT restored();
   }
@@ -140,10 +199,26 @@ QString gainText(const QJsonObject& report) {
   if (ratio <= 0) return {};
   const double low = at(timing, "ratioLow").toDouble(), high = at(timing, "ratioHigh").toDouble();
   const QString against = at(timing, "against").toString();
-  return Document::tr("%1 times as fast%2%3")
-      .arg(ratio, 0, 'f', 2)
-      .arg(low > 0 ? Document::tr(" (%1 to %2)").arg(low, 0, 'f', 2).arg(high, 0, 'f', 2) : QString(),
-           against.isEmpty() ? QString() : Document::tr(" as the %1").arg(against));
+  const Speed told = speedOf(ratio, {low, high});
+  const bool hasRange = low > 0 && (told == Speed::Faster || told == Speed::Slower);  // else the words have it
+  return speedWords(ratio, {low, high}) +
+         (hasRange ? Document::tr(" (%1 to %2)").arg(low, 0, 'f', 2).arg(high, 0, 'f', 2) : QString()) +
+         (against.isEmpty()       ? QString()
+          : told == Speed::Untold ? Document::tr(", beside the %1").arg(against)
+                                  : Document::tr(" as the %1").arg(against));
+}
+
+}  // namespace
+
+namespace {
+
+/// Once more it is not verified, and takes another time.
+void restoreTimes(StepInfo& step, const QJsonArray& ms) {
+  step.milliseconds = ms.at(0).toDouble(step.milliseconds);
+  for (size_t i = 0; i < step.subSteps.size(); ++i) {
+    double& own = step.subSteps[i].milliseconds;
+    own = ms.at(static_cast<qsizetype>(i) + 1).toDouble(own);
+  }
 }
 
 }  // namespace
@@ -155,7 +230,7 @@ void Document::addStep(const QString& method, const QString& label, const QJsonO
   StepInfo step;
   step.label = label;
   step.method = method;
-  step.gain = gainText(at(result, "report").toObject());
+  step.gain = isAgain ? at(restoring_.front(), "gain").toString() : gainText(at(result, "report").toObject());
   step.graph = std::move(graph);
   step.records = readRecords(at(result, "records").toArray());
   step.refused = strings(at(result, "refused"));
@@ -164,6 +239,7 @@ void Document::addStep(const QString& method, const QString& label, const QJsonO
   step.request = request;
   step.milliseconds = at(result, "ms").toDouble();
   step.subSteps = readSubSteps(at(result, "steps").toArray());
+  if (isAgain) restoreTimes(step, at(restoring_.front(), "ms").toArray());
   history_.applied(std::move(step));
   moveTo(history_.lastStep());
   const StepInfo& s = steps().back();

@@ -1,8 +1,10 @@
 // How the run panel reads and spells the figures of a run: the engine's model/run as JSON.
 #pragma once
 
+#include <QDateTime>
 #include <QJsonArray>
 #include <QJsonObject>
+#include <QLocale>
 #include <QString>
 #include <cmath>
 
@@ -23,6 +25,13 @@ inline QString micros(double us) {
   return us >= 1000 ? QString::number(us / 1000, 'f', 2) + QStringLiteral(" ms")
                     : QString::number(us, 'f', us < 10 ? 2 : 1) + QStringLiteral(" µs");
 }
+/// "at 14:05" of today, "on 29 November at 14:05" of another day.
+inline QString whenText(const QDateTime& t) {
+  const QString time = QStringLiteral("at ") + t.toString(QStringLiteral("HH:mm"));
+  return t.date() == QDate::currentDate()
+             ? time
+             : QStringLiteral("on %1 %2").arg(QLocale::c().toString(t.date(), QStringLiteral("d MMMM")), time);
+}
 inline QString small(double v) { return std::isnan(v) ? QStringLiteral("–") : QString::number(v, 'g', 3); }
 inline QString bytes(double v) {
   return v >= 1e9   ? threeDigits(v / 1e9) + QStringLiteral(" GB")
@@ -30,7 +39,7 @@ inline QString bytes(double v) {
          : v >= 1e3 ? threeDigits(v / 1e3) + QStringLiteral(" kB")
                     : QStringLiteral("%1 B").arg(v, 0, 'f', 0);
 }
-/// So many times as fast: "×1.06". Sentences say it in words.
+/// So many times as fast: "×1.06". Sentences say it in words, by speedWords.
 inline QString timesText(double ratio) { return QStringLiteral("×%1").arg(ratio, 0, 'f', 2); }
 inline QString signedPercent(double now, double before) {
   const double percent = 100 * (now / before - 1);
@@ -49,6 +58,25 @@ inline double ratioOf(const QJsonObject& run) { return number(at(run, "ratio"));
 /// Where that lies as far as the pairs can tell; made by the engine of all its samples.
 inline RatioRange ratioRangeOf(const QJsonObject& run) {
   return {number(at(run, "ratioLow")), number(at(run, "ratioHigh"))};
+}
+
+/// "2.80 times as fast"; "as fast (0.98 to 1.03 times)" where the pairs tell no difference, or that they tell nothing.
+inline QString speedWords(double ratio, const RatioRange& range) {
+  switch (speedOf(ratio, range)) {
+    case Speed::Faster:
+    case Speed::Slower:
+      return QStringLiteral("%1 times as fast").arg(ratio, 0, 'f', ratio < 10 ? 2 : 1);
+    case Speed::Same:
+      return QStringLiteral("as fast (%1 to %2 times)").arg(range.low, 0, 'f', 2).arg(range.high, 0, 'f', 2);
+    case Speed::Untold:
+      break;
+  }
+  return QString::fromStdString(speedText(ratio, range));
+}
+/// In a table: "×1.06", or "≈ ×1.01" where the pairs tell no difference.
+inline QString timesText(double ratio, const RatioRange& range) {
+  const Speed told = speedOf(ratio, range);
+  return (told == Speed::Faster || told == Speed::Slower ? QString() : QStringLiteral("≈ ")) + timesText(ratio);
 }
 
 }  // namespace graft

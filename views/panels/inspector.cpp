@@ -194,6 +194,16 @@ void Inspector::setHtml(const QString& html) {
   text_->verticalScrollBar()->setValue(at);
 }
 
+/// What stands in the place of a node that a step has removed, or that was there before a step was taken back.
+QString Inspector::replacementOf(const QString& node) const {
+  const GraphRef graph = document_.graph();
+  for (const StepInfo& step : document_.steps())
+    for (const RecordInfo& r : step.records)
+      for (const auto& [from, to] : {std::pair{&r.removed, &r.added}, std::pair{&r.added, &r.removed}})
+        if (from->contains(node) && !to->isEmpty() && graph->findNode(to->last().toStdString())) return to->last();
+  return {};
+}
+
 void Inspector::refresh() {
   histogram_->clear();
   askedNode_.clear();
@@ -235,9 +245,13 @@ void Inspector::refresh() {
     askOperator(keys.first());
   }
   // What was selected may be gone, as after a rewrite: what is there is told instead.
-  if (html.isEmpty())
-    html = dim(tr("<p>%1 is not in the model as it is now.</p>").arg(keys.first().toHtmlEscaped())) +
+  if (html.isEmpty()) {
+    const QString now = replacementOf(keys.first());
+    html = tr("<p>%1 is not in the model as it is now%2</p>")
+               .arg(keys.first().toHtmlEscaped(),
+                    now.isEmpty() ? QStringLiteral(".") : tr(": %1 has taken its place.").arg(link(now, now))) +
            describeModel(*graph);
+  }
   text_->setHtml(html);
   if (!source_->isHidden()) askSource();
   if (!firstWeight_.isEmpty()) askWeight(firstWeight_);

@@ -46,6 +46,7 @@ class Inspector : public QWidget {
 
  private:
   void refresh();
+  QString replacementOf(const QString& node) const;
   void setHtml(const QString& html);
   void askOperator(const QString& node);
   void askSource();

@@ -70,8 +70,9 @@ CommandPalette::CommandPalette(QWidget* window) : QFrame(window) {
   hide();
 }
 
-void CommandPalette::open(const QList<QAction*>& actions) {
+void CommandPalette::open(const QList<QAction*>& actions, QWidget* otherwise) {
   actions_ = actions;
+  otherwise_ = otherwise;
   resize(std::min(560, parentWidget()->width() - 40), 380);
   move((parentWidget()->width() - width()) / 2, 64);
   line_->clear();
@@ -113,7 +114,8 @@ void CommandPalette::fill() {
 
 /// The keyboard goes back to where it was; whoever clicks elsewhere is there already.
 void CommandPalette::leave() {
-  if (before_) before_->setFocus();
+  QWidget* to = before_ && before_->isVisible() ? before_ : otherwise_;
+  if (to) to->setFocus();
   hide();
 }
 

@@ -17,7 +17,8 @@ class CommandPalette : public QFrame {
 
  public:
   explicit CommandPalette(QWidget* window);
-  void open(const QList<QAction*>& actions);
+  /// `otherwise`: gets the keyboard afterwards where nothing had it before.
+  void open(const QList<QAction*>& actions, QWidget* otherwise);
   QListWidget* list() { return list_; }
   QLineEdit* line() { return line_; }
 
@@ -31,7 +32,7 @@ class CommandPalette : public QFrame {
   QList<QAction*> actions_;
   QLineEdit* line_;
   QListWidget* list_;
-  QPointer<QWidget> before_;  ///< where the keyboard was
+  QPointer<QWidget> before_, otherwise_;  ///< where the keyboard was
 };
 
 }  // namespace graft

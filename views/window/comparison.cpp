@@ -31,6 +31,9 @@ bool haveMostNodesInCommon(const Graph& a, const Graph& b) {
   return 2 * common >= few.nodeCount();
 }
 
+/// Of two drawings, less than half of their usual size.
+constexpr double legibleBeside = 0.4;
+
 QString equalTitle(const QString& name) { return Comparison::tr("%1: identical; weights are not compared").arg(name); }
 
 }  // namespace
@@ -149,7 +152,7 @@ GraphRef Comparison::reference() const {
 
 /// The rewrites between what is compared.
 std::vector<RecordInfo> Comparison::records() const {
-  if (isGrouped() && grouping_.before) return {};
+  if (isGrouped() && grouping_.before) return grouping_.records;
   if (!document_.otherPath().isEmpty() || fromStep_ <= 0 || document_.subStep() >= 0) return document_.recordsToHere();
   std::vector<RecordInfo> out;
   for (int step = fromStep_ + 1; step <= document_.position(); ++step) {
@@ -233,6 +236,39 @@ void Comparison::clear() {
 }
 
 void Comparison::fit() {
+  const bool both = before_->isVisible() && before_->scene() && canvas_->scene();
+  const bool isSmall = both && sameNodes_ && std::min(canvas_->wholeScale(), before_->wholeScale()) < legibleBeside;
+  const bool isAgain = part_ && *part_ == std::pair(canvas_->origin(), canvas_->scale());
+  part_.reset();
+  if (!isSmall || isAgain || !fitPart()) fitWhole();
+}
+
+/// What one has selected; else the change that one has gone to, or the first one. False where there is neither.
+bool Comparison::fitPart() {
+  QStringList keys;
+  for (const QString& key : document_.selection())
+    if (canvas_->scene()->boxOf(key) >= 0) keys << key;
+  const bool isSelected = !keys.isEmpty();
+  const auto wanted = static_cast<size_t>(std::max(0, changeAt_));
+  if (!isSelected && showsDifference()) {
+    if (wanted < grouping_.places.size()) keys << grouping_.places[wanted].node;
+  } else if (!isSelected) {
+    std::vector<RecordInfo> changes = showsPair() ? pairRecords_ : records();
+    std::erase_if(changes, [](const RecordInfo& r) { return r.added.isEmpty(); });
+    if (wanted < changes.size()) keys = changes[wanted].added;
+    // Between two files one record has all that differs: as much of it as can be read.
+    if (changes.size() == 1) keys = keys.mid(0, 1);
+  }
+  if (keys.isEmpty()) return false;
+  canvas_->zoomToKeys(keys, 1, legibleBeside);
+  part_ = {canvas_->origin(), canvas_->scale()};
+  Q_EMIT message(isSelected
+                     ? tr("All of both would be too small to read: this is what is selected. Fit again shows all")
+                     : tr("All of both would be too small to read: this is a change. Fit again shows all"));
+  return true;
+}
+
+void Comparison::fitWhole() {
   if (!before_->isVisible() || !before_->scene() || !canvas_->scene()) return canvas_->fit();
   following_ = true;  // both are whole: neither leads
   const double scale = std::min(canvas_->wholeScale(), before_->wholeScale());
@@ -243,12 +279,11 @@ void Comparison::fit() {
 /// Both come into view for the first time: whole, or where nothing could be read then, from their beginning.
 void Comparison::begin() {
   if (!before_->isVisible() || !before_->scene() || !canvas_->scene()) return;
-  constexpr double legible = 0.4;
   begins_ = false;
-  fit();
+  fitWhole();
   following_ = true;
   for (Canvas* c : {canvas_, before_})
-    if (c->scale() < legible) c->begin();
+    if (c->scale() < legibleBeside) c->begin();
   following_ = false;
   if (sameNodes_ && canvas_->scale() > canvas_->wholeScale()) followView(canvas_, before_);
 }
@@ -395,7 +430,9 @@ void Comparison::refreshDecorations() {
   before_->setDecorations(d.before);
   if (d.after.heat.isEmpty() || d.before.heat.isEmpty() || !before_->scene()) return;
   // Both have one scale: the same colour is the same time.
-  d.after.heatMost = d.before.heatMost = std::max(canvas_->boxDecorations().most, before_->boxDecorations().most);
+  const BoxDecorations &now = canvas_->boxDecorations(), &was = before_->boxDecorations();
+  d.after.heatLeast = d.before.heatLeast = std::min(now.least, was.least);
+  d.after.heatMost = d.before.heatMost = std::max(now.most, was.most);
   canvas_->setDecorations(d.after);
   before_->setDecorations(d.before);
 }
@@ -435,7 +472,7 @@ void Comparison::nextChange(int step) {
 
 /// The name that stands for `key` in the other graph, by the rewrites' records.
 QString Comparison::counterpart(const QString& key, bool toAfter) const {
-  if (showsPair()) return key;  // of two files or steps, nodes of one name
+  if (showsPair() || (isGrouped() && !grouping_.records.empty())) return key;  // nodes of one name
   const GraphRef there = toAfter ? document_.graph() : reference();
   if (!there || key.startsWith(QLatin1Char('@')) || key.startsWith(QLatin1Char('<')) ||
       key.startsWith(QLatin1Char('>'))) {

@@ -6,6 +6,8 @@
 #pragma once
 
 #include <QSplitter>
+#include <optional>
+#include <utility>
 
 #include "views/canvas/canvas.h"
 #include "views/document/document.h"
@@ -46,6 +48,8 @@ class Comparison : public QSplitter {
     };
     DecorationPair changes;
     std::vector<Place> places;  ///< that one goes through from change to change
+    /// Or, where nothing more is known: what was removed from `before` and added to `drawn`.
+    std::vector<RecordInfo> records;
     /// Paths of containers in `before` and in `drawn` that open and close together.
     std::vector<std::pair<std::string, std::string>> together;
   };
@@ -78,7 +82,8 @@ class Comparison : public QSplitter {
   void clear();
   void refreshDecorations();
   void refreshTheme();
-  /// All of the drawing, or of both: at one scale where they show the same nodes.
+  /// All of the drawing, or of both: at one scale where they show the same nodes. Where nothing could be read of that,
+  /// first what is selected or has changed, and all of both only when it is asked for again.
   void fit();
 
  Q_SIGNALS:
@@ -94,6 +99,8 @@ class Comparison : public QSplitter {
   bool showsDifference() const;
   bool showSameNodes() const;
   void begin();
+  void fitWhole();
+  bool fitPart();
   void goToPlace(int step);
   void refreshSelection();
   void applyStyle();
@@ -122,7 +129,8 @@ class Comparison : public QSplitter {
   int fromStep_ = 0;
   Grouping grouping_;
   ViewOptions moduleOptions_;
-  int changeAt_ = -1;  ///< of the changes, the one last gone to
+  int changeAt_ = -1;                               ///< of the changes, the one last gone to
+  std::optional<std::pair<QPointF, double>> part_;  ///< the view of a part that was fitted last: origin and scale
 };
 
 }  // namespace graft

@@ -1,5 +1,6 @@
 #include "views/window/main_window.h"
 
+#include <QApplication>
 #include <QCloseEvent>
 #include <QDropEvent>
 #include <QFileInfo>
@@ -10,10 +11,12 @@
 #include <QStackedWidget>
 #include <QStatusBar>
 #include <QTabBar>
+#include <QTimer>
 #include <QToolButton>
 #include <QVBoxLayout>
 #include <utility>
 
+#include "views/canvas/accessible/canvas_accessible.h"
 #include "views/canvas/breadcrumb.h"
 #include "views/panels/captured/break_strip.h"
 #include "views/panels/captured/graph_picker.h"
@@ -28,6 +31,7 @@
 #include "views/window/command_palette.h"
 #include "views/window/compile/compile_view.h"
 #include "views/window/failure_bar.h"
+#include "views/window/files/opening_note.h"
 #include "views/window/files/window_session.h"
 #include "views/window/outcome_card.h"
 #include "views/window/panel_focus.h"
@@ -38,6 +42,7 @@
 namespace graft {
 
 MainWindow::MainWindow(QStringList engineCommand, QWidget* parent) : QMainWindow(parent) {
+  installCanvasAccessibility();
   engine_ = new EngineClient(std::move(engineCommand), this);
   document_ = new Document(*engine_, this);
   context_ = new PanelContext(*document_, *engine_, this);
@@ -81,7 +86,10 @@ QWidget* MainWindow::makeCentre() {
   training_ = new TrainingPage(*context_);
   pages_ = new QStackedWidget;
   pages_->setMinimumSize(280, 160);  // not the welcome page's: panels get the room they ask for
-  for (QWidget* page : std::initializer_list<QWidget*>{welcome_, comparison_, diff_, training_})
+  openingPage_ = new OpeningNote(OpeningNote::Page, *document_, *engine_);
+  openingBar_ = new OpeningNote(OpeningNote::Bar, *document_, *engine_);
+  openingBar_->hide();
+  for (QWidget* page : std::initializer_list<QWidget*>{welcome_, openingPage_, comparison_, diff_, training_})
     pages_->addWidget(page);
   failure_ = new FailureBar(*document_, *engine_);
   outcome_ = new OutcomeCard(*document_, *comparison_->canvas());
@@ -101,6 +109,7 @@ QWidget* MainWindow::makeCentre() {
   below->addWidget(trainingButton_);
   below->addWidget(breadcrumb_, 1);
   column->addWidget(failure_);
+  column->addWidget(openingBar_);
   column->addWidget(new BreakStrip(*context_, context_->capture()));
   column->addWidget(pages_, 1);
   column->addLayout(below);
@@ -108,6 +117,7 @@ QWidget* MainWindow::makeCentre() {
 }
 
 void MainWindow::connectDocument() {
+  connect(document_, &Document::openingChanged, this, &MainWindow::showOpening);
   connect(document_, &Document::opened, this, &MainWindow::begin);
   connect(document_, &Document::graphChanged, this, &MainWindow::refreshBreadcrumb);
   connect(document_, &Document::selectionChanged, this, &MainWindow::refreshBreadcrumb);
@@ -117,10 +127,24 @@ void MainWindow::connectDocument() {
     comparison_->refreshDecorations();
     if (document_->lastRunWorked()) failure_->hide();  // it said that nothing was measured
   });
-  connect(document_, &Document::message, this, [this](const QString& text) { statusBar()->showMessage(text, 6000); });
+  connect(document_, &Document::message, this, [this](const QString& text) { status_->tell(text, 6000); });
   connect(outcome_, &OutcomeCard::nodeAsked, canvas(), &Canvas::reveal);
   connect(status_, &StatusLine::failed, failure_, &FailureBar::showFailure);
   connect(status_, &StatusLine::overcome, failure_, &QWidget::hide);
+}
+
+/// At once where there is nothing else to see; over a drawing, where it takes longer than a moment.
+void MainWindow::showOpening() {
+  const bool isOpening = document_->isOpening();
+  if (!document_->isOpen()) {
+    const bool hadFocus = pages_->isAncestorOf(QApplication::focusWidget());
+    pages_->setCurrentWidget(isOpening ? static_cast<QWidget*>(openingPage_) : welcome_);
+    if (hadFocus) pages_->currentWidget()->setFocus();
+  }
+  if (!isOpening) return openingBar_->hide();
+  constexpr int aMoment = 400;
+  QTimer::singleShot(aMoment, openingBar_,
+                     [this] { openingBar_->setVisible(document_->isOpening() && document_->isOpen()); });
 }
 
 /// Another model is open.
@@ -140,13 +164,14 @@ void MainWindow::begin() {
 
 void MainWindow::connectCanvases() {
   for (Canvas* c : {canvas(), beforeCanvas()}) {
+    connect(document_, &Document::selectionChanged, c, [c] { tellSelection(*c); });
+    connect(c, &Canvas::sceneChanged, this, [c] { tellDrawing(*c); });
     connect(c, &Canvas::fileDropped, this, [this](const QString& path) { openModel(path); });
     connect(c, &Canvas::hovered, context_, &PanelContext::lightPatternOf);
     connect(c, &Canvas::escaped, document_, &Document::endPreview);
   }
   connect(comparison_, &Comparison::failed, failure_, &FailureBar::showFailure);
-  connect(comparison_, &Comparison::message, this,
-          [this](const QString& text) { statusBar()->showMessage(text, 4000); });
+  connect(comparison_, &Comparison::message, this, [this](const QString& text) { status_->tell(text, 4000); });
   connect(comparison_, &Comparison::overlayChanged, actions_, &Actions::showOverlay);
   connect(comparison_, &Comparison::numbersChanged, this, [this](const NodeNumbers& numbers) {
     QMap<QString, double> values;
@@ -163,6 +188,7 @@ void MainWindow::connectCanvases() {
 
 void MainWindow::connectPanels() {
   connect(docks_, &PanelDocks::arranged, this, &MainWindow::afterArranging);
+  connect(docks_, &PanelDocks::keyboardLost, this, &MainWindow::focusDrawing);
   connect(context_, &PanelContext::nodeAsked, canvas(), &Canvas::reveal);
   connect(context_, &PanelContext::matchAsked, comparison_, &Comparison::showMatch);
   connect(panel<SideBySidePanel>(), &SideBySidePanel::pairAsked, this,
@@ -189,7 +215,7 @@ void MainWindow::connectPanels() {
 
 void MainWindow::connectFiles() {
   connect(files_, &WindowFiles::failed, failure_, &FailureBar::showFailure);
-  connect(files_, &WindowFiles::message, statusBar(), &QStatusBar::showMessage);
+  connect(files_, &WindowFiles::message, status_, &StatusLine::tell);
   connect(files_, &WindowFiles::written, this, &MainWindow::written);
   connect(files_, &WindowFiles::recentChanged, this, &MainWindow::refreshRecent);
   connect(files_, &WindowFiles::rulesOpened, this, [this] {
@@ -198,8 +224,7 @@ void MainWindow::connectFiles() {
   });
   connect(session_, &WindowSession::trainingAsked, this, [this] { wantsTraining_ = true; });
   connect(session_, &WindowSession::failed, failure_, &FailureBar::showFailure);
-  connect(session_, &WindowSession::message, this,
-          [this](const QString& text) { statusBar()->showMessage(text, 20000); });
+  connect(session_, &WindowSession::message, this, [this](const QString& text) { status_->tell(text, 20000); });
   connect(welcome_, &WelcomePage::openAsked, files_, &WindowFiles::chooseModel);
   connect(welcome_, &WelcomePage::rulesAsked, files_, &WindowFiles::chooseRules);
   connect(welcome_, &WelcomePage::tourAsked, this, &MainWindow::showTour);
@@ -225,7 +250,8 @@ void MainWindow::skipUnusedTabBars() {
 
 /// Where there is none yet, the page that offers to open one.
 void MainWindow::focusDrawing() {
-  (pages_->currentWidget() == welcome_ ? static_cast<QWidget*>(welcome_) : canvas())->setFocus();
+  const bool isDrawn = document_->isOpen();
+  (isDrawn ? static_cast<QWidget*>(canvas()) : pages_->currentWidget())->setFocus();
 }
 
 void MainWindow::focusNextPart(int step) { graft::focusNextPart(*this, *pages_->currentWidget(), step); }
@@ -267,6 +293,7 @@ void MainWindow::setTheme(Theme theme) {
   comparison_->refreshTheme();
   Q_EMIT context_->themeChanged();
   failure_->refreshTheme();
+  openingBar_->refreshTheme();
   outcome_->refreshTheme();
   if (tour_) tour_->refreshTheme();
   diff_->refreshTheme();
@@ -294,7 +321,10 @@ void MainWindow::refreshRecent() {
 
 QString MainWindow::statusText() const { return status_->text(); }
 
-void MainWindow::openPalette() { palette_->open(actions_->forPalette()); }
+void MainWindow::openPalette() {
+  const bool isDrawn = document_->isOpen();
+  palette_->open(actions_->forPalette(), isDrawn ? static_cast<QWidget*>(canvas()) : pages_->currentWidget());
+}
 
 void MainWindow::showTour() {
   if (!tour_) {
@@ -362,7 +392,9 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* e) {
 void MainWindow::resizeEvent(QResizeEvent* e) {
   QMainWindow::resizeEvent(e);
   const QSize now = e->size(), was = e->oldSize();
-  if (was.isValid() && (now.width() < was.width() || now.height() < was.height())) docks_->leaveRoom();
+  if (!was.isValid()) return;
+  if (now.width() < was.width() || now.height() < was.height()) docks_->leaveRoom();
+  if (now.width() > was.width()) docks_->giveBack();
 }
 
 void MainWindow::dropEvent(QDropEvent* e) {

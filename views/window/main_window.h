@@ -22,6 +22,7 @@ class CommandPalette;
 class CompileView;
 class DiffView;
 class FailureBar;
+class OpeningNote;
 class OutcomeCard;
 class StatusLine;
 class Tour;
@@ -105,6 +106,7 @@ class MainWindow : public QMainWindow {
   void connectPanels();
   void connectFiles();
   void begin();
+  void showOpening();
   void afterArranging(Arrangement arrangement);
   void skipUnusedTabBars();
   void focusDrawing();
@@ -119,6 +121,7 @@ class MainWindow : public QMainWindow {
   Comparison* comparison_;
   QStackedWidget* pages_;
   WelcomePage* welcome_;
+  OpeningNote *openingPage_, *openingBar_;
   DiffView* diff_;
   TrainingPage* training_;
   QToolButton* trainingButton_;  ///< shown with a joint graph

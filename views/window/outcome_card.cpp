@@ -10,7 +10,7 @@
 
 namespace graft {
 
-OutcomeCard::OutcomeCard(Document& document, QWidget& over) : QFrame(&over), document_(document), over_(over) {
+OutcomeCard::OutcomeCard(Document& document, Canvas& over) : QFrame(&over), document_(document), over_(over) {
   setObjectName(QStringLiteral("outcome"));
   setCursor(Qt::ArrowCursor);
   text_ = new QLabel(this);
@@ -30,6 +30,9 @@ OutcomeCard::OutcomeCard(Document& document, QWidget& over) : QFrame(&over), doc
   across->addWidget(dismiss_, 0, Qt::AlignTop);
   hide();
   over_.installEventFilter(this);
+  connect(&over_, &Canvas::sceneChanged, this, [this] {
+    if (!isHidden()) place();
+  });
   connect(go_, &QPushButton::clicked, this, &OutcomeCard::goOn);
   connect(dismiss_, &QPushButton::clicked, this, &QWidget::hide);
   connect(&document_, &Document::stepApplied, this, [this] { showOutcome(outcomeOf(document_.steps().back())); });
@@ -72,16 +75,54 @@ void OutcomeCard::goOn() {
   Q_EMIT nodeAsked(outcome_.places[next_++ % outcome_.places.size()]);
 }
 
-/// As wide as its line, as far as the drawing has room; below a drawing's title.
+/// What it would hide there: the area of boxes, and all the more of what stands still over them.
+double OutcomeCard::hides(const QRect& area) const {
+  const SceneRef scene = over_.scene();
+  if (!scene) return 0;
+  const auto common = [&](const QRectF& r) {
+    const QRectF both = r.intersected(area);
+    return both.width() * both.height();
+  };
+  constexpr double most = 4;
+  const CanvasFrame frame = over_.frame();
+  double sum = most * (common(frame.legendPlace()) + common(frame.topPlace()));
+  for (const EdgeMark& mark : frame.marks()) sum += most * common(mark.place);
+  for (const QWidget* beside : over_.findChildren<QWidget*>(Qt::FindDirectChildrenOnly))
+    if (beside != this && beside->isVisible()) sum += most * common(beside->geometry());
+  for (size_t i = 0; i < scene->view.boxes.size(); ++i) {
+    if (scene->view.boxes[i].open) continue;
+    const QRectF r = scene->rect(static_cast<int>(i));
+    sum += common({over_.toWidget(r.topLeft()), r.size() * over_.scale()});
+  }
+  return sum;
+}
+
+/// In one line below a drawing's title where that hides nothing; else wherever, and as narrow as, it hides the least.
 void OutcomeCard::place() {
-  constexpr int margin = 12, below = 40, widest = 760;
+  constexpr int margin = 12, below = 40, widest = 760, narrow = 300;
   const int room = std::max(120, over_.width() - 2 * margin);
   // What stands beside the words.
   const int beside = sizeHint().width() - text_->sizeHint().width();
   const int line = text_->fontMetrics().horizontalAdvance(outcome_.text) + 4;
-  const int width = std::min({room, widest, beside + line});
-  const int height = layout()->hasHeightForWidth() ? layout()->heightForWidth(width) : sizeHint().height();
-  setGeometry((over_.width() - width) / 2, std::min(below, over_.height() / 8), width, height);
+  const int wide = std::min({room, widest, beside + line});
+  const int top = std::min(below, over_.height() / 8);
+  QRect best;
+  double least = 0;
+  for (const int width : {wide, std::min({room, 2 * narrow, wide}), std::min({room, narrow + beside, wide})}) {
+    const int height = layout()->hasHeightForWidth() ? layout()->heightForWidth(width) : sizeHint().height();
+    const int middle = (over_.width() - width) / 2, right = over_.width() - margin - width,
+              bottom = std::max(top, over_.height() - margin - height);
+    for (const QPoint at :
+         {QPoint(middle, top), QPoint(right, top), QPoint(margin, top), QPoint(middle, bottom), QPoint(right, bottom),
+          QPoint(margin, bottom), QPoint(right, (top + bottom) / 2), QPoint(margin, (top + bottom) / 2)}) {
+      const QRect place(at, QSize(width, height));
+      const double hidden = hides(place);
+      if (!best.isNull() && hidden >= least) continue;
+      best = place;
+      least = hidden;
+    }
+  }
+  setGeometry(best);
 }
 
 bool OutcomeCard::eventFilter(QObject* watched, QEvent* event) {

@@ -1,5 +1,6 @@
-// OutcomeCard: one line over the upper edge of the drawing that says what became of the rewrites that were just
-// applied. It lies over the canvas and takes none of its room. "Go there" visits the places one after another.
+// OutcomeCard: a few words over the drawing that say what became of the rewrites that were just applied. It takes none
+// of the canvas's room, and lies where it covers no boxes, as far as there is such a place. "Go there" visits the
+// places one after another.
 //
 //   auto* card = new OutcomeCard(document, *canvas);   connect(card, &OutcomeCard::nodeAsked, canvas, &Canvas::reveal);
 #pragma once
@@ -8,6 +9,7 @@
 #include <QLabel>
 #include <QPushButton>
 
+#include "views/canvas/canvas.h"
 #include "views/document/document.h"
 #include "views/document/outcome.h"
 
@@ -17,8 +19,8 @@ class OutcomeCard : public QFrame {
   Q_OBJECT
 
  public:
-  /// Belongs to `over` and stays at its upper edge.
-  OutcomeCard(Document& document, QWidget& over);
+  /// Belongs to `over`.
+  OutcomeCard(Document& document, Canvas& over);
   void refreshTheme();
   QString text() const { return outcome_.text; }
 
@@ -34,9 +36,10 @@ class OutcomeCard : public QFrame {
   void showOutcome(Outcome outcome);
   void goOn();
   void place();
+  double hides(const QRect& area) const;
 
   Document& document_;
-  QWidget& over_;
+  Canvas& over_;
   QLabel* text_;
   QPushButton *go_, *dismiss_;
   Outcome outcome_;

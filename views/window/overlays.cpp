@@ -3,6 +3,7 @@
 #include <QCoreApplication>
 #include <QJsonArray>
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "views/document/graph_decode.h"
@@ -107,6 +108,8 @@ void addNumbers(Decorations& d, const NodeNumbers& numbers) {
   for (const auto& [name, value] : numbers.values) d.heat.insert(toQt(name), value);
   d.changes.clear();
   d.heatAdds = numbers.adds;
+  d.heatLeast = std::numeric_limits<double>::infinity();  // they may all be far from 0, or below
+  d.heatMost = -d.heatLeast;
   d.heatTitle = toQt(numbers.title);
   d.heatUnit = toQt(numbers.unit);
 }

@@ -1,5 +1,7 @@
 #include "views/window/panel_docks.h"
 
+#include <QApplication>
+#include <QPointer>
 #include <QSettings>
 #include <QStatusBar>
 #include <algorithm>
@@ -72,6 +74,7 @@ void PanelDocks::reset() {
 
 void PanelDocks::arrange(Arrangement arrangement) {
   arranging_ = true;
+  const QPointer<QWidget> hadKeyboard = QApplication::focusWidget();
   const bool isOpen = context_.document().isOpen();
   if (window_.isVisible() && arrangement != arrangement_ && isOpen) save();
   arrangement_ = arrangement;
@@ -83,8 +86,15 @@ void PanelDocks::arrange(Arrangement arrangement) {
     if (!isOpen && p.needsModel) dock(p.name)->hide();
   const QSize madeFor = QSettings().value(sizeSettingOf(arrangement)).toSize();
   if (isRestored && (window_.width() < madeFor.width() || window_.height() < madeFor.height())) leaveRoom();
+  // Half as wide again is another screen.
+  if (isRestored && madeFor.isValid() && 2 * window_.width() > 3 * madeFor.width()) {
+    isNarrowed_ = true;
+    giveBack();
+  }
   arranging_ = false;
   Q_EMIT arranged(arrangement);
+  // Qt hands it to whatever comes next, as to a stage of compilation, where a key means something else.
+  if (hadKeyboard && !hadKeyboard->isVisible() && window_.isAncestorOf(hadKeyboard)) Q_EMIT keyboardLost();
 }
 
 /// As at first: the arrangement's panels, in the sizes that they ask for.
@@ -96,7 +106,7 @@ void PanelDocks::placeAnew() {
     const bool isShown = p.arrangements.contains(arrangement_) && !p.isOnRequest;
     d->setVisible(isShown);
     if (!isShown) continue;
-    if (p.size.width() > 0) wide << d, widths << p.size.width();
+    if (p.size.width() > 0) wide << d, widths << widthOf(p);
     if (p.size.height() > 0) high << d, heights << heights_.value(p.name, p.size.height());
   }
   // In a narrow window the drawing has half of the width.
@@ -105,7 +115,9 @@ void PanelDocks::placeAnew() {
     int& side = window_.dockWidgetArea(wide[i]) == Qt::LeftDockWidgetArea ? left : right;
     side = std::max(side, widths[i]);
   }
-  if (const int room = window_.width() / 2; left + right > room)
+  const int room = window_.width() / 2;
+  isNarrowed_ = left + right > room;
+  if (isNarrowed_)
     for (int& width : widths) width = width * room / (left + right);
   if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
   if (!high.isEmpty()) window_.resizeDocks(high, heights, Qt::Vertical);
@@ -132,6 +144,7 @@ void PanelDocks::leaveRoom() {
     }
   }
   if (const int room = static_cast<int>(share * window_.width()); left + right > room) {
+    isNarrowed_ = true;
     for (int& width : widths) width = width * room / (left + right);
     window_.resizeDocks(wide, widths, Qt::Horizontal);
   }
@@ -140,6 +153,33 @@ void PanelDocks::leaveRoom() {
   if (lowest <= highest) return;
   for (int& height : heights) height = std::min(height, highest);
   window_.resizeDocks(high, heights, Qt::Vertical);
+}
+
+/// On a very wide screen more than it asks for, so that less of what it says is cut.
+int PanelDocks::widthOf(const PanelDescription& panel) const {
+  constexpr double usual = 1920, most = 1.5;
+  return static_cast<int>(panel.size.width() * std::clamp(window_.width() / usual, 1.0, most));
+}
+
+void PanelDocks::giveBack() {
+  if (!isNarrowed_) return;
+  QList<QDockWidget*> wide;
+  QList<int> widths;
+  int left = 0, right = 0;
+  for (const PanelDescription& p : panels()) {
+    QDockWidget* d = dock(p.name);
+    if (!d->isVisibleTo(&window_) || d->isFloating() || p.size.width() <= 0) continue;
+    const Qt::DockWidgetArea area = window_.dockWidgetArea(d);
+    if (area != Qt::LeftDockWidgetArea && area != Qt::RightDockWidgetArea) continue;
+    int& side = area == Qt::LeftDockWidgetArea ? left : right;
+    wide << d, widths << std::max(d->width(), widthOf(p));
+    side = std::max(side, widths.last());
+  }
+  const int room = window_.width() / 2;
+  isNarrowed_ = left + right > room;
+  if (isNarrowed_)
+    for (int& width : widths) width = width * room / (left + right);
+  if (!wide.isEmpty()) window_.resizeDocks(wide, widths, Qt::Horizontal);
 }
 
 void PanelDocks::toggle(const QString& name) {

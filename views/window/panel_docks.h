@@ -39,15 +39,19 @@ class PanelDocks : public QObject {
   void reset();
   /// Where the panels beside and below the drawing leave it less than half of the width or height, they shrink.
   void leaveRoom();
+  /// Panels that a small window has narrowed have the widths again that they ask for, as far as there is room.
+  void giveBack();
   /// Remembers where the panels of this arrangement are.
   void save() const;
 
  Q_SIGNALS:
   void arranged(Arrangement arrangement);
+  void keyboardLost();  ///< the panel that had it is no longer shown
 
  private:
   QDockWidget* make(const PanelDescription& panel);
   void placeAnew();
+  int widthOf(const PanelDescription& panel) const;
   void makeRoom(const PanelDescription& panel, bool isShown);
 
   QMainWindow& window_;
@@ -56,7 +60,7 @@ class PanelDocks : public QObject {
   QByteArray firstState_;        ///< before anybody has moved a panel
   QHash<QString, int> heights_;  ///< of panels that lend height, while they do not
   Arrangement arrangement_ = Arrangement::Explore;
-  bool arranging_ = false;
+  bool arranging_ = false, isNarrowed_ = false;  ///< `isNarrowed_`: for want of room, by nobody's wish
 };
 
 }  // namespace graft

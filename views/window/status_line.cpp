@@ -1,13 +1,15 @@
 #include "views/window/status_line.h"
 
+#include <QEvent>
 #include <QHash>
 #include <QJsonArray>
+#include <algorithm>
 #include <utility>
 
 namespace graft {
 
 StatusLine::StatusLine(QStatusBar& bar, Document& document, EngineClient& engine, const Canvas& canvas)
-    : QObject(&bar), document_(document), engine_(engine), canvas_(canvas) {
+    : QObject(&bar), bar_(bar), document_(document), engine_(engine), canvas_(canvas) {
   engineLabel_ = new QLabel(tr("engine: starting"));
   engineLabel_->setContentsMargins(10, 0, 8, 0);
   engineRetry_ = new QToolButton;
@@ -27,6 +29,15 @@ StatusLine::StatusLine(QStatusBar& bar, Document& document, EngineClient& engine
     bar.addPermanentWidget(w);
     w->hide();
   }
+  bar.installEventFilter(this);
+  told_.setSingleShot(true);
+  connect(&told_, &QTimer::timeout, &bar, &QStatusBar::clearMessage);
+  connect(&bar, &QStatusBar::messageChanged, this, [this](const QString& text) {
+    if (!text.isEmpty()) return;
+    told_.stop();
+    message_.clear();
+    bar_.setToolTip({});
+  });
   connect(engineRetry_, &QToolButton::clicked, this, [this] {
     engineRetry_->hide();
     engine_.start();
@@ -73,6 +84,29 @@ void StatusLine::connectEngine() {
     warned_ = false;
     refresh();
   });
+}
+
+void StatusLine::tell(const QString& text, int milliseconds) {
+  message_ = text;
+  cutMessage();
+  told_.start(milliseconds);
+}
+
+void StatusLine::cutMessage() {
+  constexpr int margins = 24;
+  int room = bar_.width() - margins;
+  for (const QWidget* w : std::initializer_list<const QWidget*>{jobLabel_, jobBar_, jobStop_})
+    if (w->isVisibleTo(&bar_)) room = std::min(room, w->x() - margins);
+  const QString whole = message_;
+  const QString shown = bar_.fontMetrics().elidedText(whole, Qt::ElideMiddle, std::max(room, 0));
+  bar_.showMessage(shown);
+  message_ = whole;
+  bar_.setToolTip(shown == whole ? QString() : QStringLiteral("<qt>%1</qt>").arg(whole.toHtmlEscaped()));
+}
+
+bool StatusLine::eventFilter(QObject* watched, QEvent* event) {
+  if (event->type() == QEvent::Resize && !message_.isEmpty()) cutMessage();
+  return QObject::eventFilter(watched, event);
 }
 
 QString StatusLine::text() const { return engineLabel_->text() + QStringLiteral(" · ") + countLabel_->text(); }

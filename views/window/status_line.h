@@ -21,6 +21,12 @@ class StatusLine : public QObject {
   StatusLine(QStatusBar& bar, Document& document, EngineClient& engine, const Canvas& canvas);
   QString text() const;
   void refresh();
+  /// Says something for so long. What has no room for all of its words loses those in the middle, which then stand in
+  /// the tooltip.
+  void tell(const QString& text, int milliseconds);
+
+ protected:
+  bool eventFilter(QObject* watched, QEvent* event) override;
 
  Q_SIGNALS:
   void failed(const QString& what, const QString& why);  ///< the engine has not come up for long
@@ -31,13 +37,17 @@ class StatusLine : public QObject {
   void refreshJob();
   void warnOfSilence(qint64 milliseconds);
 
+  void cutMessage();
+
+  QStatusBar& bar_;
   Document& document_;
   EngineClient& engine_;
   const Canvas& canvas_;
   QLabel *engineLabel_, *countLabel_, *jobLabel_;
   QProgressBar* jobBar_;
   QToolButton *jobStop_, *engineRetry_;
-  QTimer timer_;
+  QTimer timer_, told_;
+  QString message_;   ///< whole
   QString progress_;  ///< what the engine says of its job; empty: by the method's name
   bool warned_ = false;
 };

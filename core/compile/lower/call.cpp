@@ -9,10 +9,10 @@
 namespace graft::lower {
 
 void Call::refuse(std::string_view parameter, std::string_view why) const {
-  throw Refusal{fmt::format("{} has no lowering where {} {}", node.op->name, parameter, why)};
+  throw Refusal{fmt::format("Graft has no loops for {} where {} {}", node.op->name, parameter, why)};
 }
 void Call::refuse(std::string_view why) const {
-  throw Refusal{fmt::format("{} has no lowering where {}", node.op->name, why)};
+  throw Refusal{fmt::format("Graft has no loops for {} where {}", node.op->name, why)};
 }
 
 // Arguments ---------------------------------------------------------------------------------------------------------

@@ -67,7 +67,9 @@ std::string_view kindName(Kind kind) {
 Traits traitsOf(const Graph& graph, const Node& node) {
   Traits traits;
   if (!findEntry(node.op->name)) {
-    traits.whyNot = fmt::format("{} has no lowering", node.op->name);
+    const bool isOurs = node.op->name.starts_with("graft.") && node.op->name != "graft.generated.default";
+    traits.whyNot = isOurs ? fmt::format("{} is a kernel of its own, written by hand", node.op->name)
+                           : fmt::format("Graft has no loops for {}", node.op->name);
     return traits;
   }
   Lowering l(graph);

@@ -421,6 +421,46 @@ class CompileTest : public test::WindowFixture {
     QVERIFY(!compilation().isSteered() && !compilation().canUndo());
   }
 
+  void whatWasMeasuredStaysWhereThePlanDoesNotChange() {
+    openCompile();
+    kernels()->showTab(KernelsPanel::Between);
+    kernels()->pairs()->onlyApart()->setChecked(false);
+    compilation().measure();
+    QTRY_VERIFY(isReady() && compilation().plan().isMeasured());
+    const QString inside = QStringLiteral("gelu → layer_norm"), elsewhere = QStringLiteral("layer_norm_1 → add_5");
+    const auto measured = [&](const QString& between) { return pair(between)->text(PairsList::Measured); };
+    QCOMPARE(measured(inside), QStringLiteral("3.50 µs"));
+    QCOMPARE(measured(elsewhere), QStringLiteral("23.5 µs"));
+    compilation().keepApart({QStringLiteral("gelu"), QStringLiteral("layer_norm")});
+    QTRY_VERIFY(isReady() && compilation().isSteered());
+    // Kernels are numbered as they come: that of the next layer has another name now, and the time that it had.
+    QCOMPARE(measured(elsewhere), QStringLiteral("23.5 µs"));
+    QCOMPARE(row("gelu_layer_norm")->text(KernelTable::Measured), QStringLiteral("3.50 µs"));
+    QCOMPARE(row("linear")->text(KernelTable::Measured), QStringLiteral("20.0 µs"));
+    QCOMPARE(row("linear")->text(KernelTable::Share), QStringLiteral("60 %"));
+    // Of the rest it is said.
+    QCOMPARE(measured(inside), QStringLiteral("not yet"));
+    QVERIFY(pair(inside)->toolTip(PairsList::Measured).contains(QStringLiteral("since the plan changed")));
+    QCOMPARE(row("gelu")->text(KernelTable::Measured), QStringLiteral("not yet"));
+    QVERIFY(row("gelu")->toolTip(KernelTable::Measured).contains(QStringLiteral("since the plan changed")));
+    QVERIFY(!compilation().plan().isMeasured());
+    QVERIFY2(kernels()->summary().contains(QStringLiteral("2 kernels not measured since the plan changed")),
+             qPrintable(kernels()->summary()));
+    // The plan as it was measured, taken back or made again, has all of its times.
+    compilation().undo();
+    QTRY_VERIFY(isReady() && !compilation().isSteered());
+    QVERIFY(compilation().plan().isMeasured() && !compilation().plan().isChangedSince);
+    QCOMPARE(measured(inside), QStringLiteral("3.50 µs"));
+    QVERIFY(kernels()->summary().contains(QStringLiteral("0.8 ms instead of 1 ms measured")));
+    // And so has the graph that one comes back to.
+    compilation().apply();
+    QTRY_COMPARE(document().position(), 1);
+    QTRY_VERIFY(isReady());
+    QVERIFY(!compilation().plan().isMeasured() && !compilation().plan().isChangedSince);
+    document().undo();
+    QTRY_VERIFY(isReady() && compilation().plan().isMeasured());
+  }
+
   void aWishThatCannotBeHadSaysWhyAndIsTakenAway() {
     openCompile();
     document().setSelection({QStringLiteral("matmul"), QStringLiteral("div")});

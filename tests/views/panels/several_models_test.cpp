@@ -173,7 +173,7 @@ class SeveralModelsTest : public test::WindowFixture {
     panel()->runOrStop();
     QTRY_VERIFY_WITH_TIMEOUT(!panel()->list().isRunning(), 10000);
     QCOMPARE(cell(1, 7), QStringLiteral("not run: it takes other inputs"));
-    QCOMPARE(cell(0, 7), QStringLiteral("the others are compared with it"));
+    QCOMPARE(cell(0, 7), QStringLiteral("reference for the others"));
   }
 
   void aNewEngineGetsTheFilesAgain() {

@@ -137,8 +137,9 @@ def plan(graph, steering, revision, measure=False, gpu=False, tries=False):
             c["operatorsUs"] = 20.0
             if c["origin"] == "library":
                 c.update(operations=600000.0, leastUs=12.0)  # more than its bytes take
+        us = {c["node"]: c["operatorsUs"] for c in calls} | {n: k["kernelUs"] for k in kernels if not k["isInFile"] for n in k["nodes"]}
         for d in decisions:
-            d["measuredUs"] = 3.5 if d["isMerged"] else 9.0
+            d["measuredUs"] = us[d["producer"]] if d["isMerged"] else us[d["producer"]] + us[d["consumer"]]
         out["modelUs"] = {"operators": 1000.0, "kernels": 800.0, "bytesPerMicrosecond": BANDWIDTH, "operationsPerMicrosecond": {"f32": 50000.0}}
     return out
 

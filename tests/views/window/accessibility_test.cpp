@@ -261,6 +261,67 @@ class AccessibilityTest : public test::WindowFixture {
     }
   }
 
+  void theBoxesAndEdgesOfTheDrawingAreRead() {
+    openAll();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(0);
+    QAccessibleInterface* drawing = QAccessible::queryAccessibleInterface(canvas);
+    QCOMPARE(drawing->role(), QAccessible::Canvas);
+    const auto find = [](QAccessibleInterface* in, const QString& start) -> QAccessibleInterface* {
+      for (int i = 0; i < in->childCount(); ++i)
+        if (in->child(i)->text(QAccessible::Name).startsWith(start)) return in->child(i);
+      return nullptr;
+    };
+    const auto act = [](QAccessibleInterface* part, const char* name) {
+      part->actionInterface()->doAction(QString::fromLatin1(name));
+    };
+    QAccessibleInterface* input = find(drawing, QStringLiteral("input x, 1×16×64"));
+    QVERIFY(input && input->isValid() && input->parent() == drawing);
+    QStringList names;
+    for (int i = 0; i < drawing->childCount(); ++i) names << drawing->child(i)->text(QAccessible::Name);
+    QVERIFY2(find(drawing, QStringLiteral("edge from x to encoder, 1×16×64")),
+             qPrintable(names.join(QLatin1Char('|'))));
+    QAccessibleInterface* encoder = find(drawing, QStringLiteral("encoder"));
+    QVERIFY(encoder && encoder->text(QAccessible::Name).contains(QStringLiteral("module encoder")));
+    QVERIFY(encoder->state().expandable && encoder->state().collapsed && encoder->childCount() == 0);
+    QCOMPARE(drawing->child(drawing->indexOfChild(encoder)), encoder);
+    QCOMPARE(drawing->childAt(encoder->rect().center().x(), encoder->rect().center().y()), encoder);
+    // It opens, and holds what it holds.
+    QVERIFY(encoder->actionInterface()->actionNames().contains(QStringLiteral("Open")));
+    act(encoder, "Open");
+    QVERIFY(encoder->isValid() && encoder->state().expanded && encoder->childCount() > 0);
+    QCOMPARE(encoder->child(0)->parent(), encoder);
+    QCOMPARE(encoder->indexOfChild(encoder->child(0)), 0);
+    canvas->setDepth(-1);
+    QAccessibleInterface* at = encoder;
+    while (at && !find(at, QStringLiteral("softmax, "))) {
+      QAccessibleInterface* inner = nullptr;
+      for (int i = 0; i < at->childCount() && !inner; ++i)
+        if (at->child(i)->childCount() > 0) inner = at->child(i);
+      at = inner;
+    }
+    QVERIFY(at);
+    QAccessibleInterface* softmax = find(at, QStringLiteral("softmax, "));
+    const QString name = softmax->text(QAccessible::Name);
+    QVERIFY2(name.contains(QStringLiteral("module encoder.layer.0.attention, output 1×4×16×16")), qPrintable(name));
+    QVERIFY(softmax->text(QAccessible::Description).contains(QStringLiteral("aten.softmax.int")));
+    QVERIFY(!softmax->state().expandable && softmax->state().selectable);
+    // A reader selects it as a click does, and is told of what a click selects.
+    act(softmax, "Select");
+    QCOMPARE(document().selection(), QStringList{QStringLiteral("softmax")});
+    QVERIFY(softmax->state().selected);
+    window_->activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    canvas->setFocus();
+    QCOMPARE(drawing->focusChild(), softmax);
+    document().setSelection({QStringLiteral("gelu")});
+    QVERIFY(drawing->focusChild()->text(QAccessible::Name).startsWith(QStringLiteral("gelu, ")));
+    // What is no longer drawn is gone.
+    canvas->setDepth(0);
+    QVERIFY(!softmax->isValid() || softmax->state().invalid);
+    QVERIFY(find(drawing, QStringLiteral("encoder"))->state().collapsed);
+  }
+
   void theKeyboardComesEverywhereAndIsSeenThere() {
     openAll();
     for (const Arrangement arrangement : allArrangements) {

@@ -110,6 +110,23 @@ class CompileViewTest : public test::WindowFixture {
     QTest::mouseClick(view().ribbon()->chip(Stage::Groups), Qt::LeftButton, Qt::ControlModifier);
     QVERIFY(window_->comparison().isComparing() && window_->comparison().isGrouped());
     QVERIFY(window_->comparison().before()->scene()->graph->findNode("detach"));
+    // Without kernels it stands beside the model by modules; F8 goes to what differs. And back.
+    window_->action(QStringLiteral("byKernels"))->trigger();
+    QVERIFY(!view().isByKernels() && window_->comparison().isComparing());
+    QVERIFY(window_->comparison().before()->scene()->graph->findNode("detach"));
+    QCOMPARE(window_->comparison().before()->title(), QStringLiteral("captured"));
+    QCOMPARE(canvas().title(), QStringLiteral("now"));
+    QVERIFY(!canvas().scene()->graph->findNode("detach"));
+    QVERIFY(!canvas().scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm")));
+    QCOMPARE(window_->comparison().before()->decorations().changes.value(QStringLiteral("detach")), Change::Removed);
+    window_->action(QStringLiteral("byKernels"))->trigger();
+    QVERIFY(view().isByKernels() && canvas().scene()->boxOfKey.contains(QStringLiteral("@kernel gelu_layer_norm")));
+    QVERIFY(window_->comparison().before()->scene()->graph->findNode("detach"));
+    // Once that has ended, the model as opened is what is compared with.
+    window_->action(QStringLiteral("byKernels"))->trigger();
+    window_->setCompare(false);
+    window_->setCompare(true);
+    QVERIFY(!window_->comparison().before()->scene()->graph->findNode("detach"));
     // Another step is another drawing.
     window_->setCompare(false);
     QTest::mouseClick(view().ribbon()->chip(Stage::Captured), Qt::LeftButton);

@@ -25,8 +25,11 @@
 #include <csignal>
 
 #include "tests/views/support/window_fixture.h"
+#include "views/canvas/heat_scale.h"
+#include "views/document/compile/compilation.h"
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
+#include "views/panels/compile/kernel_table.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"
 #include "views/panels/rules/library_panel.h"
@@ -34,10 +37,12 @@
 #include "views/panels/rules/pattern_panel.h"
 #include "views/panels/run/run_inputs.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 #include "views/picture/picture.h"
 #include "views/widgets/qscintilla.h"
 #include "views/widgets/theme.h"
 #include "views/window/command_palette.h"
+#include "views/window/files/opening_note.h"
 #include "views/window/files/session_file.h"
 #include "views/window/tour.h"
 #include "views/window/welcome.h"
@@ -411,6 +416,105 @@ class ConventionsTest : public test::WindowFixture {
     QVERIFY(!window_->palette()->isVisible() && window_->canvas()->hasFocus());
   }
 
+  void theKeyboardGoesToTheDrawingWhereItsPanelIsGone() {
+    open();
+    window_->activateWindow();
+    QVERIFY(QTest::qWaitForWindowActive(window_.get()));
+    window_->panel<Explorer>()->search()->setFocus();
+    window_->openPalette();
+    QTRY_VERIFY(window_->palette()->line()->hasFocus());
+    window_->palette()->line()->setText(QStringLiteral("Compile"));
+    QTest::keyClick(window_->palette()->line(), Qt::Key_Return);
+    QTRY_COMPARE(window_->docks().arrangement(), Arrangement::Compile);
+    QTRY_COMPARE(QApplication::focusWidget(), window_->canvas());
+    // Nor does it land anywhere where nothing had it before.
+    QApplication::focusWidget()->clearFocus();
+    window_->openPalette();
+    QTRY_VERIFY(window_->palette()->line()->hasFocus());
+    QTest::keyClick(window_->palette()->line(), Qt::Key_Escape);
+    QTRY_COMPARE(QApplication::focusWidget(), window_->canvas());
+  }
+
+  void panelsThatASmallWindowNarrowedAreWideOnALargeOne() {
+    start();
+    window_->resize(1024, 700);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    const auto width = [&] { return window_->docks().dock(QStringLiteral("inspector"))->width(); };
+    QTRY_VERIFY(width() < 300);
+    window_->resize(2560, 1400);
+    QTRY_VERIFY2(width() >= 400, qPrintable(QString::number(width())));
+    // Small again, and closed; the next window is large.
+    window_->resize(1024, 700);
+    QTRY_VERIFY(width() < 300);
+    window_->close();
+    window_.reset();
+    start();
+    window_->resize(2560, 1400);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QTRY_VERIFY2(width() >= 400, qPrintable(QString::number(width())));
+    // What somebody has narrowed in a window of about that size stays narrow.
+    window_->resizeDocks({window_->docks().dock(QStringLiteral("inspector"))}, {250}, Qt::Horizontal);
+    QTRY_VERIFY(width() < 270);
+    window_->close();
+    window_.reset();
+    start();
+    window_->resize(2600, 1400);
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QTest::qWait(100);
+    QVERIFY2(width() < 270, qPrintable(QString::number(width())));
+  }
+
+  void openingIsSaidAtOnceAndCanBeStopped() {
+    qputenv("FAKE_ENGINE_SLOW", "2");
+    start();
+    window_->openModel(model_);
+    auto* page = window_->findChild<OpeningNote*>(QStringLiteral("openingPage"));
+    auto* bar = window_->findChild<OpeningNote*>(QStringLiteral("openingBar"));
+    QVERIFY(page->isVisible() && page->cancel()->isVisible());  // before anything has been read
+    QCOMPARE(page->text(), QStringLiteral("Opening model.pt …"));
+    QCOMPARE(page->doing(), QStringLiteral("Starting the engine"));
+    QTRY_COMPARE(page->doing(), QStringLiteral("Reading"));  // the engine's word
+    page->cancel()->click();
+    QVERIFY(!document().isOpening() && !page->isVisible());
+    QVERIFY(window_->findChild<WelcomePage*>()->isVisible());
+    window_->openModel(model_);
+    QVERIFY(page->isVisible());
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QVERIFY(window_->canvas()->isVisible() && !page->isVisible() && !bar->isVisible());
+    // Over a drawing it is said after a moment, and the drawing stays until the next one is there.
+    const QString other = folder_.filePath(QStringLiteral("other.pt"));
+    QVERIFY(QFile::exists(other) || QFile::copy(model_, other));
+    window_->openModel(other);
+    QVERIFY(!bar->isVisible() && window_->canvas()->isVisible());
+    QTRY_VERIFY(bar->isVisible());
+    QCOMPARE(bar->text(), QStringLiteral("Opening other.pt …"));
+    QVERIFY(window_->canvas()->isVisible());
+    bar->cancel()->click();
+    QVERIFY(!bar->isVisible());
+    QCOMPARE(document().path(), model_);
+  }
+
+  void aMessageThatHasNoRoomKeepsItsEnds() {
+    open();
+    window_->resize(900, 600);
+    const QString text = QStringLiteral("Attention: 3 rewrites, 2 taken back: %1, all verified")
+                             .arg(QStringLiteral("on random values, `matmul_1` differs ").repeated(8));
+    Q_EMIT document().message(text);
+    const QString shown = window_->statusBar()->currentMessage();
+    QVERIFY2(shown.startsWith(QStringLiteral("Attention: 3 rewrites")) && shown.endsWith(QStringLiteral("verified")),
+             qPrintable(shown));
+    QVERIFY(shown.size() < text.size() && shown.contains(QStringLiteral("…")));
+    QVERIFY(window_->statusBar()->fontMetrics().horizontalAdvance(shown) < window_->statusBar()->width());
+    QVERIFY(window_->statusBar()->toolTip().contains(text.toHtmlEscaped()));
+    window_->resize(1400, 600);
+    QTRY_VERIFY(window_->statusBar()->currentMessage().size() > shown.size());
+    window_->statusBar()->clearMessage();
+    QVERIFY(window_->statusBar()->toolTip().isEmpty());
+  }
+
   void noMenuIsLongerThanAHandful() {
     start();
     for (QAction* menu : window_->menuBar()->actions())
@@ -495,6 +599,7 @@ class ConventionsTest : public test::WindowFixture {
     QCOMPARE(canvas->decorations().heatTitle, QStringLiteral("cost"));
     const int encoder = canvas->scene()->boxOf(QStringLiteral("@encoder"));
     QCOMPARE(canvas->boxDecorations().heat[static_cast<size_t>(encoder)], 3.5);
+    QCOMPARE(canvas->boxDecorations().most, 3.5);  // one block stands for four
     // The box of colours says so, and offers them again.
     auto* colours = window_->findChild<QToolBar*>()->findChild<QComboBox*>();
     QCOMPARE(colours->currentText(), QStringLiteral("Colour: numbers"));
@@ -561,6 +666,128 @@ class ConventionsTest : public test::WindowFixture {
     QTest::qWait(300);
     QTRY_VERIFY_WITH_TIMEOUT(document().isOpen() && !document().isOpening(), 10000);
     QCOMPARE(window_->canvas()->viewOptions().depth, -1);
+  }
+
+  void numbersBelowZeroHaveColoursOfTheirOwn() {
+    open();
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(-1);
+    NodeNumbers numbers;
+    numbers.title = "change";
+    numbers.adds = false;
+    const auto show = [&](std::map<std::string, double, std::less<>> values) {
+      numbers.values = std::move(values);
+      window_->comparison().showNumbers(numbers);
+      return HeatScale{canvas->boxDecorations().least, canvas->boxDecorations().most};
+    };
+    const auto color = [&](const HeatScale& s, double v) { return s.color(themePalette(), v).hex(); };
+    // Both signs: the ends are what there is, and the same size has the same depth on either side of 0.
+    HeatScale scale = show({{"softmax", -4}, {"gelu", 2}, {"linear", 0.5}});
+    QCOMPARE(scale.least, -4.0);
+    QCOMPARE(scale.most, 2.0);
+    QVERIFY(scale.parts());
+    QCOMPARE(color(scale, 0), themePalette().heat(0).hex());
+    QCOMPARE(color(scale, 2), themePalette().heat(std::sqrt(0.5)).hex());
+    QVERIFY(color(scale, -2) != color(scale, 2) && color(scale, -4) != color(scale, -2));
+    // One sign: they span what there is.
+    scale = show({{"softmax", -104}, {"gelu", -101}});
+    QCOMPARE(scale.least, -104.0);
+    QCOMPARE(scale.most, -101.0);
+    QVERIFY(color(scale, -104) != color(scale, -101));
+    scale = show({{"softmax", 12340}, {"gelu", 12345}});
+    QCOMPARE(heatText(scale.least, {}), QStringLiteral("12340"));
+    QCOMPARE(heatText(scale.most, QStringLiteral("steps")), QStringLiteral("12345 steps"));
+    QCOMPARE(color(scale, 12345), themePalette().heat(1).hex());
+    QCOMPARE(heatText(-2e6, QStringLiteral("B")), QStringLiteral("-2 MB"));
+    // Weights begin at 0 as ever.
+    window_->setOverlay(Overlay::Weights);
+    QCOMPARE(canvas->boxDecorations().least, 0.0);
+    // Two drawings have one scale.
+    window_->setCompare(true);
+    show({{"softmax", -4}, {"gelu", 2}});
+    for (const Canvas* c : {window_->canvas(), window_->beforeCanvas()}) QCOMPARE(c->boxDecorations().least, -4.0);
+  }
+
+  void aNewWindowShowsWhatWasMeasured() {
+    const auto kernels = [&] { return window_->panel<KernelTable>(); };
+    const auto isPlanned = [&] {
+      const Compilation& compilation = document().compilation();
+      return compilation.isKnown() && !compilation.isBusy();
+    };
+    const auto historyTime = [&] {
+      window_->arrange(Arrangement::Rewrite);
+      const QTreeWidgetItem* last = window_->findChild<HistoryPanel*>()->tree()->topLevelItem(1);
+      return last ? last->text(2) : QString();
+    };
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().optimize();
+    QTRY_COMPARE(document().position(), 1);
+    QTRY_VERIFY(!historyTime().isEmpty());
+    const QString took = historyTime(), gain = document().steps().back().gain;
+    const double gained = document().gains().value(QStringLiteral("Attention"));
+    QVERIFY(!gain.isEmpty() && gained > 1);
+    window_->panel<RunPanel>()->setInputs(QStringLiteral("f32[B,16,64] f32[B,1,1,16] B=1,2"));
+    window_->panel<RunPanel>()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(window_->panel<RunPanel>()->table(RunPanel::Sweep)->rowCount() == 2, 10000);
+    QTRY_VERIFY(!document().isRunning());
+    window_->panel<RunPanel>()->pin();
+    const QString headline = window_->panel<RunPanel>()->headlineText();
+    SideBySideList& list = window_->panel<SideBySidePanel>()->list();
+    list.addStep(0);
+    list.addStep(1);
+    list.run(1);
+    QTRY_VERIFY_WITH_TIMEOUT(!list.isRunning() && list.entries()[1].wasRun, 10000);
+    window_->arrange(Arrangement::Compile);
+    QTRY_VERIFY(isPlanned());
+    document().compilation().measure();
+    QTRY_VERIFY(isPlanned() && document().compilation().plan().isMeasured());
+    for (int times = 0; times < 2; ++times) {  // what is restored is left to the next one, too
+      killTheWindow();
+      start();
+      window_->restoreSession(true);
+      QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+      QTRY_VERIFY(!document().isRestoring());
+      QCOMPARE(document().steps().back().gain, gain);
+      QCOMPARE(document().gains().value(QStringLiteral("Attention")), gained);
+      QTRY_COMPARE(historyTime(), took);
+      // The run, of this model, with when it was.
+      window_->arrange(Arrangement::Measure);
+      QTRY_COMPARE(window_->panel<RunPanel>()->headlineText(), headline);
+      QVERIFY(document().lastRunIsCurrent() && document().lastRunOfBefore().isValid());
+      QVERIFY2(window_->panel<RunPanel>()->noteText().startsWith(QStringLiteral("Measured at ")),
+               qPrintable(window_->panel<RunPanel>()->noteText()));
+      QCOMPARE(window_->panel<RunPanel>()->table(RunPanel::Sweep)->rowCount(), 2);
+      QVERIFY(window_->panel<RunPanel>()->table(RunPanel::Operators)->rowCount() > 2);
+      QCOMPARE(window_->panel<SideBySidePanel>()->table()->item(1, 5)->text(), QStringLiteral("×2.00"));
+      window_->arrange(Arrangement::Compile);
+      QTRY_VERIFY(isPlanned() && document().compilation().plan().isMeasured());
+      QCOMPARE(kernels()->row(QStringLiteral("gelu_layer_norm"))->text(KernelTable::Measured),
+               QStringLiteral("3.50 µs"));
+      QVERIFY(document().compilation().plan().isMeasuredBefore);
+    }
+    // A run of this window is this window's.
+    window_->panel<RunPanel>()->start();
+    QTRY_VERIFY(!document().isRunning() && !document().lastRunOfBefore().isValid());
+  }
+
+  void aModelNamedAgainHasWhatWasMeasuredWithoutAnyStep() {
+    open();
+    window_->panel<RunPanel>()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    const QString headline = window_->panel<RunPanel>()->headlineText();
+    killTheWindow();
+    start();
+    window_->restoreSession(false);  // as `graft-gui MODEL` does
+    window_->openModel(model_);
+    QTRY_VERIFY_WITH_TIMEOUT(document().isOpen(), 10000);
+    QTRY_COMPARE(window_->panel<RunPanel>()->headlineText(), headline);
+    // Another model has none of it.
+    const QString other = folder_.filePath(QStringLiteral("another.pt"));
+    QVERIFY(QFile::exists(other) || QFile::copy(model_, other));
+    window_->openModel(other);
+    QTRY_COMPARE_WITH_TIMEOUT(document().path(), other, 10000);
+    QVERIFY(document().lastRun().isEmpty());
   }
 
   void aWindowThatWasKilledInsideARecipeStandsThereAgain() {

@@ -136,8 +136,8 @@ class FilesTest : public test::WindowFixture {
     triggerWithFile("exportReport", path);
     const QByteArray html = contents(path);
     for (const char* part :
-         {"model.pt", "times faster", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved", "aten.softmax.int",
-          "<td>all verified</td>", "Before and after", "def pattern", "What was replaced",
+         {"model.pt", "times as fast", "<td>Attention</td><td>4</td>", "Latency</h3>", "interleaved",
+          "aten.softmax.int", "<td>all verified</td>", "Before and after", "def pattern", "What was replaced",
           "matmul, div, add, softmax, matmul</td>", "attention</td>", "Environment", "NVIDIA H200"})
       QVERIFY2(html.contains(part), part);
     QCOMPARE(html.count("<svg"), 4);  // latency, timeline, differences, the drawing

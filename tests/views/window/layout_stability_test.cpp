@@ -3,6 +3,7 @@
 #include <QDockWidget>
 #include <QListWidget>
 #include <QPushButton>
+#include <QSignalSpy>
 #include <QSplitter>
 
 #include "tests/views/support/window_fixture.h"
@@ -256,6 +257,46 @@ class LayoutStabilityTest : public test::WindowFixture {
     QVERIFY(!change->isEnabled());
     window_->panel<RuleEditor>()->setText(text);
     QTRY_VERIFY(list->isEnabled() && window_->panel<WhyNotPanel>()->rows() == 1);
+  }
+
+  void fittedTogetherLongDrawingsShowWhatCanBeRead() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().apply(rule().name, {2});
+    QTRY_COMPARE(document().position(), 1);
+    window_->resize(1100, 640);
+    Canvas *now = window_->canvas(), *before = window_->beforeCanvas();
+    ViewOptions all = now->viewOptions();
+    all.depth = -1;
+    all.foldRepeats = false;
+    now->setViewOptions(all);
+    window_->setCompare(true);
+    settle();
+    QVERIFY(std::min(now->wholeScale(), before->wholeScale()) < 0.4);
+    const auto shows = [](Canvas* c, const char* node) {
+      return c->visibleSceneRect().contains(c->scene()->rect(c->scene()->boxOf(QString::fromLatin1(node))).center());
+    };
+    QSignalSpy said(&window_->comparison(), &Comparison::message);
+    // Nothing is selected: the change, in both.
+    document().setSelection({});
+    window_->action(QStringLiteral("fit"))->trigger();
+    settle();
+    QVERIFY(now->scale() >= 0.4 && before->scale() == now->scale());
+    QVERIFY(shows(now, "fused_0") && shows(before, "softmax_2"));
+    QVERIFY(said.value(0).value(0).toString().contains(QStringLiteral("Fit again shows all")));
+    // Again: all of it.
+    window_->action(QStringLiteral("fit"))->trigger();
+    QCOMPARE(now->scale(), std::min(now->wholeScale(), before->wholeScale()));
+    // What is selected comes first.
+    document().setSelection({QStringLiteral("gelu_3")});
+    window_->action(QStringLiteral("fit"))->trigger();
+    settle();
+    QVERIFY(now->scale() >= 0.4 && shows(now, "gelu_3") && shows(before, "gelu_3"));
+    // One drawing alone is fitted whole, and so are two that can be read.
+    window_->setCompare(false);
+    settle();
+    window_->action(QStringLiteral("fit"))->trigger();
+    QCOMPARE(now->scale(), now->wholeScale());
   }
 
   void bothDrawingsStayLevel() {

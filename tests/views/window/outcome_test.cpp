@@ -148,6 +148,37 @@ class OutcomeTest : public test::WindowFixture {
     }
   }
 
+  void itCoversNoBoxWhereThereIsRoomBesideThem() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    window_->resize(1600, 900);
+    Canvas* canvas = window_->canvas();
+    canvas->setDepth(0);
+    const auto apply = [&] {
+      document().apply(rule().name);
+      QTRY_VERIFY(card()->isVisible());
+      QTest::qWait(50);
+    };
+    const auto covered = [&] {
+      const QRectF place = card()->geometry();
+      const SceneRef scene = canvas->scene();
+      return scene->covers({canvas->toScene(place.topLeft()), place.size() / canvas->scale()}) ||
+             canvas->frame().legendPlace().intersects(place);
+    };
+    canvas->fit();
+    apply();
+    QVERIFY(!covered());
+    // Inputs where it stands usually: it goes elsewhere.
+    document().undo();
+    QTRY_VERIFY(rule().matched && rule().matches.size() == 4);
+    canvas->setDepth(0);
+    const SceneRef scene = canvas->scene();
+    const QRectF first = scene->rect(scene->view.roots.front());
+    canvas->setView(first.center() - QPointF(canvas->width() / 2.0, 60), 1);
+    apply();
+    QVERIFY(!covered());
+  }
+
   void optimizeIsAStepThatSaysWhatItGained() {
     open();
     type(QString::fromLatin1(rulesText));

@@ -3,7 +3,8 @@
     restart_test.py BUILD [--rounds N] [--model MODEL --rules RULES --recipe RECIPE]
 
 Each round starts `graft-gui MODEL` and kills it (SIGKILL) at another moment of its start, then starts it again: the
-engine must have opened the model and done all steps again, and what the next kill leaves must still hold them. The
+engine must have opened the model and done all steps again, and what the next kill leaves must still hold them, and what
+was measured. The
 engine is the scripted one, or with --model the real one. Between window and engine stands this program, which writes down what
 was answered.
 """
@@ -130,8 +131,11 @@ def main():
     assert windows.wait(lambda: windows.saved().get("model") == str(model)), "the first window opened nothing"
     windows.kill()
     state = windows.saved()
-    state.update(rules=rules, rulesModified=True, position=1, inside=-1,
-                 steps=[{"label": "Attention", "request": request, "verification": "all verified"}])
+    kernels = [{"step": 1, "times": {"kernels": {"gelu layer_norm": {"us": 3.5}}, "plans": {}, "model": {}, "at": "2026-01-02T03:04:05"}}]
+    measured = {"run": {"result": {"ratio": 2.5, "original": {"medianMs": 5.0}, "rewritten": {"medianMs": 2.0}}, "inputs": {}, "ran": [0, 1], "at": "2026-01-02T03:04:05", "other": "", "otherMethod": ""},
+                "figures": {"gains": {"Attention": 1.25}, "kernels": kernels}}
+    state.update(rules=rules, rulesModified=True, position=1, inside=-1, **measured,
+                 steps=[{"label": "Attention", "request": request, "verification": "all verified", "gain": "1.25 times as fast", "ms": [12.5]}])
     next(iter(folder.glob("data/**/sessions/window-*.json"))).write_text(json.dumps(state))
 
     times, failures = [], []
@@ -146,8 +150,10 @@ def main():
         time.sleep(0.3)
         windows.kill()
         left = windows.saved()
-        if not restored or left.get("model") != str(model) or len(left.get("steps", [])) != 1 or left.get("position") != 1:
-            failures.append((i, windows.answered(), {k: left.get(k) for k in ("model", "steps", "position")}))
+        step = left.get("steps", [{}])[0]
+        keeps = all(left.get(k) == v for k, v in measured.items()) and step.get("ms", [])[:1] == [12.5] and step.get("gain") == "1.25 times as fast"
+        if not restored or not keeps or left.get("model") != str(model) or len(left.get("steps", [])) != 1 or left.get("position") != 1:
+            failures.append((i, windows.answered(), {k: left.get(k) for k in ("model", "steps", "position", *measured)}))
     good = options.rounds - len(failures)
     print(f"{good} of {options.rounds}: model open and steps done again after {sorted(times)[len(times) // 2]:.2f} s, at worst {max(times):.2f} s")
     for failure in failures:

@@ -5,8 +5,18 @@
 #include <utility>
 
 #include "views/document/document_replies.h"
+#include "views/document/run_figures.h"
 
 namespace graft {
+namespace {
+
+std::vector<double> samplesOf(const QJsonObject& timing) {
+  std::vector<double> out;
+  for (const QJsonValue v : at(timing, "samplesMs").toArray()) out.push_back(v.toDouble());
+  return out;
+}
+
+}  // namespace
 
 SideBySideList::SideBySideList(Document& document, EngineClient& engine, QObject* parent)
     : QObject(parent), document_(document), engine_(engine) {
@@ -42,6 +52,7 @@ SideBySideList::SideBySideList(Document& document, EngineClient& engine, QObject
 void SideBySideList::forgetRun() {
   protocol_.clear();
   error_.clear();
+  result_ = {};
   for (SideBySideEntry& c : entries_) c.wasRun = false, c.passed = true, c.why.clear();
 }
 
@@ -163,6 +174,7 @@ void SideBySideList::run(double seconds) {
   running_ = document_.ask(QStringLiteral("model/sideBySide"), request, [=, this](const EngineReply& reply) {
     if (generation != generation_) return;
     running_ = 0;
+    at_ = QDateTime::currentDateTime();
     if (reply.ok())
       take(reply.result);
     else if (!reply.cancelled())
@@ -182,6 +194,7 @@ void SideBySideList::take(const QJsonObject& result) {
     error_ = tr("the list changed while it was run; run it again");
     return;
   }
+  const std::vector<double> first = samplesOf(objectAt(rows[0].toObject(), "timing"));
   for (size_t i = 0; i < entries_.size(); ++i) {
     const QJsonObject row = rows[static_cast<qsizetype>(i)].toObject(), timing = objectAt(row, "timing");
     SideBySideEntry& c = entries_[i];
@@ -193,11 +206,40 @@ void SideBySideList::take(const QJsonObject& result) {
     c.p10Ms = number(at(timing, "p10Ms"));
     c.p90Ms = number(at(timing, "p90Ms"));
     c.ratio = number(at(row, "ratio"));
+    c.range = ratioRange(first, samplesOf(timing));
     c.maxAbs = number(at(row, "maxAbs"));
     for (const QJsonValue v : at(row, "outputs").toArray())
       if (c.why.isEmpty() && !at(v.toObject(), "passed").toBool()) c.why = at(v.toObject(), "why").toString();
   }
   protocol_ = at(result, "protocol").toString();
+  result_ = result;
+}
+
+QJsonObject SideBySideList::state() const {
+  QJsonArray list;
+  for (const SideBySideEntry& c : entries_)
+    list.append(c.step >= 0 ? QJsonObject{{QStringLiteral("step"), c.step}, {QStringLiteral("subStep"), c.subStep}}
+                            : QJsonObject{{QStringLiteral("path"), c.path}, {QStringLiteral("method"), c.method}});
+  return {{QStringLiteral("entries"), list},
+          {QStringLiteral("result"), result_},
+          {QStringLiteral("at"), at_.toString(Qt::ISODate)}};
+}
+
+void SideBySideList::restore(const QJsonObject& state) {
+  for (const QJsonValue v : at(state, "entries").toArray()) {
+    const QJsonObject c = v.toObject();
+    const int step = at(c, "step").toInt(-1), subStep = at(c, "subStep").toInt(-1);
+    if (step < 0)
+      addFile(at(c, "path").toString(), at(c, "method").toString());
+    else if (subStep < 0 || (step == document_.position() && subStep == document_.subStep()))
+      addStep(step, subStep);
+  }
+  const QJsonObject result = objectAt(state, "result");
+  if (result.isEmpty() || at(result, "models").toArray().size() != static_cast<qsizetype>(entries_.size())) return;
+  take(result);
+  at_ = QDateTime::fromString(at(state, "at").toString(), Qt::ISODate);
+  protocol_ = tr("Measured %1, before this window was opened. %2").arg(whenText(at_), protocol_);
+  Q_EMIT changed();
 }
 
 }  // namespace graft

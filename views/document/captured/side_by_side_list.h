@@ -6,11 +6,13 @@
 //   connect(&list, &SideBySideList::changed, …);   // list.entries()[1].medianMs
 #pragma once
 
+#include <QDateTime>
 #include <QJsonObject>
 #include <QObject>
 #include <QString>
 #include <vector>
 
+#include "core/base/numbers/ratio_range.h"
 #include "views/document/document.h"
 
 namespace graft {
@@ -27,6 +29,7 @@ struct SideBySideEntry {
   bool wasRun = false, passed = true;
   int operators = 0;                                                 ///< that compute something in a run
   double medianMs = 0, p10Ms = 0, p90Ms = 0, ratio = 1, maxAbs = 0;  ///< maxAbs: NaN where shapes differ
+  RatioRange range;                                                  ///< of `ratio`
   QString why;                                                       ///< where it differs
 };
 
@@ -50,6 +53,9 @@ class SideBySideList : public QObject {
   void makeFirst(int entry);
   void run(double seconds);
   void stop();
+  /// What is listed, and what was measured of it, for the next window.
+  QJsonObject state() const;
+  void restore(const QJsonObject& state);
 
  Q_SIGNALS:
   void changed();
@@ -64,6 +70,8 @@ class SideBySideList : public QObject {
   EngineClient& engine_;
   std::vector<SideBySideEntry> entries_;
   QString protocol_, error_;
+  QJsonObject result_;  ///< the engine's, of the last run; empty where nothing was measured
+  QDateTime at_;        ///< when
   int running_ = 0, generation_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QRegularExpression>
+#include <algorithm>
 #include <utility>
 
 #include "views/document/document.h"
@@ -42,6 +43,7 @@ Compilation::Compilation(Document& document, EngineClient& engine)
 
 void Compilation::forget() {
   steps_.assign(1, {.isPlain = true});
+  measured_.clear();
   at_ = 0;
   ++revision_;
   steering_.clear();
@@ -130,7 +132,7 @@ void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   const KernelInfo* was = current();
   const QString node = was ? was->nodes.value(0) : QString();
   if (graph != graph_ || at(plan, "plan").toString() != plan_.steering) timeline_ = {};
-  plan_ = readPlan(plan, *graph);
+  plan_ = read(plan, graph);
   graph_ = graph;
   steering_ = plan_.steering;
   whyNone_.clear();
@@ -145,6 +147,39 @@ void Compilation::take(const QJsonObject& plan, const GraphRef& graph) {
   askOther();
   Q_EMIT currentChanged();
   askUsage();
+}
+
+CompilePlan Compilation::read(const QJsonObject& answer, const GraphRef& graph) {
+  CompilePlan plan = readPlan(answer, *graph);
+  measured_.erase(std::remove_if(measured_.begin(), measured_.end(), [](const auto& m) { return m.first.expired(); }),
+                  measured_.end());
+  auto known = std::find_if(measured_.begin(), measured_.end(), [&](const auto& m) { return m.first.lock() == graph; });
+  if (known == measured_.end() && plan.isMeasured()) known = measured_.emplace(known, graph, MeasuredTimes());
+  if (known == measured_.end()) return plan;
+  if (plan.isMeasured()) known->second.note(plan);
+  known->second.addTo(plan);
+  return plan;
+}
+
+QJsonArray Compilation::measuredState() const {
+  QJsonArray out;
+  for (size_t i = 0; i < document_.steps().size(); ++i)
+    for (const auto& [graph, times] : measured_)
+      if (graph.lock() == document_.steps()[i].graph)
+        out.append(
+            QJsonObject{{QStringLiteral("step"), static_cast<int>(i)}, {QStringLiteral("times"), times.state()}});
+  return out;
+}
+
+void Compilation::restoreMeasured(const QJsonArray& state) {
+  for (const QJsonValue v : state) {
+    const auto step = static_cast<size_t>(at(v.toObject(), "step").toInt(-1));
+    if (step < document_.steps().size())
+      measured_.emplace_back(document_.steps()[step].graph, MeasuredTimes(objectAt(v.toObject(), "times")));
+  }
+  if (state.isEmpty() || !isKnown()) return;
+  graph_ = nullptr;  // planned before the times were here
+  follow();
 }
 
 void Compilation::askUsage() {
@@ -230,7 +265,7 @@ void Compilation::askOther() {
         askingOther_ = 0;
         if (revision != revision_ || graph != document_.graph()) return askOther();
         if (reply.ok()) {
-          steps_[static_cast<size_t>(other)].plan = std::make_shared<CompilePlan>(readPlan(reply.result, *graph));
+          steps_[static_cast<size_t>(other)].plan = std::make_shared<CompilePlan>(read(reply.result, graph));
           steps_[static_cast<size_t>(other)].graph = graph;
           askOther();  // by now another one may be wanted
         } else if (!reply.cancelled() && reply.errorCode != EngineReply::lostCode) {

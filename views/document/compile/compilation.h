@@ -6,6 +6,7 @@
 //   c.fuse({"div", "softmax"});   c.undo();   c.apply();
 #pragma once
 
+#include <QJsonArray>
 #include <QJsonObject>
 #include <QObject>
 #include <QStringList>
@@ -14,6 +15,7 @@
 
 #include "views/document/compile/captured_model.h"
 #include "views/document/compile/compile_plan.h"
+#include "views/document/compile/measured_times.h"
 #include "views/document/compile/plan_difference.h"
 #include "views/document/compile/run_timeline.h"
 #include "views/document/document_info.h"
@@ -111,6 +113,9 @@ class Compilation : public QObject {
   void loadFrom(const QString& path);
   /// The plan of a window before.
   void restore(const QString& steering);
+  /// What was measured of the graph of each step: {"step", "times"} each.
+  QJsonArray measuredState() const;
+  void restoreMeasured(const QJsonArray& state);
   /// Puts the kernels in place: a step of the document's history, verified as rewrites are.
   void apply();
   /// `form`: "loops", "cpp", "cuda", "ptx" or "sass".
@@ -135,6 +140,8 @@ class Compilation : public QObject {
   enum class Measure { Nothing, Times, Schedules };
   void ask(const QString& label, QJsonObject request, Measure measure = Measure::Nothing);
   void take(const QJsonObject& plan, const GraphRef& graph);
+  /// The plan with all times that are known of the graph's kernels.
+  CompilePlan read(const QJsonObject& plan, const GraphRef& graph);
   /// What kernels take of a GPU is compiled, which takes a moment: the plan is shown meanwhile.
   void askUsage();
   QJsonObject withGpu(QJsonObject request) const;
@@ -155,6 +162,7 @@ class Compilation : public QObject {
   GraphRef graph_;  ///< that the plan is of
   QString whyNone_, current_, steering_;
   bool isDefault_ = true;  ///< of `current_`
+  std::vector<std::pair<std::weak_ptr<const Graph>, MeasuredTimes>> measured_;
   std::vector<Step> steps_;
   int at_ = 0;
   int compared_ = -1;  ///< the step whose plan is compared with; -1: the one before

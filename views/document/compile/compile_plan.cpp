@@ -2,6 +2,7 @@
 
 #include <QCoreApplication>
 #include <QJsonArray>
+#include <QJsonDocument>
 #include <algorithm>
 
 #include "core/base/numbers/percent.h"
@@ -30,6 +31,12 @@ QString labelOf(const QStringList& nodes, const Graph& graph) {
                                  static_cast<qsizetype>(graph.node(id).op->baseName().size()));
   if (words.size() > most + 1) words = words.mid(0, most) + QStringList{planText("%1 more").arg(words.size() - most)};
   return words.join(QStringLiteral(" · "));
+}
+
+/// In any order.
+QString keyOfNodes(QStringList nodes) {
+  nodes.sort();
+  return nodes.join(QLatin1Char(' '));
 }
 
 void readRoofline(KernelInfo& k, const QJsonObject& o) {
@@ -87,6 +94,16 @@ KernelInfo readCall(const QJsonObject& o) {
   return k;
 }
 
+/// The entries of kernels in a plan's file, each by its nodes.
+QHash<QString, QString> readChoices(const QString& steering) {
+  QHash<QString, QString> out;
+  const QJsonObject file = QJsonDocument::fromJson(steering.toUtf8()).object();
+  for (const QJsonValue v : at(file, "kernels").toArray())
+    out.insert(keyOfNodes(strings(at(v.toObject(), "nodes"))),
+               QString::fromUtf8(QJsonDocument(v.toObject()).toJson(QJsonDocument::Compact)));
+  return out;
+}
+
 }  // namespace
 
 QString originText(KernelOrigin origin) {
@@ -109,6 +126,16 @@ QString originText(KernelOrigin origin) {
 
 int CompilePlan::generatedCount() const {
   return static_cast<int>(std::count_if(kernels.begin(), kernels.end(), [](const auto& k) { return k.isGenerated(); }));
+}
+
+int CompilePlan::unmeasuredCount() const {
+  if (!isChangedSince) return 0;
+  return static_cast<int>(
+      std::count_if(kernels.begin(), kernels.end(), [](const auto& k) { return std::isnan(k.measured); }));
+}
+
+QString CompilePlan::measuredText(double us) const {
+  return std::isnan(us) && isChangedSince ? planText("not yet") : micros(us);
 }
 
 const KernelInfo* CompilePlan::find(const QString& name) const {
@@ -229,6 +256,9 @@ CompilePlan readPlan(const QJsonObject& o, const Graph& graph) {
   for (const QJsonValue v : at(o, "unapplied").toArray())
     plan.unapplied.push_back({at(v.toObject(), "entry").toString(), at(v.toObject(), "why").toString()});
   plan.steering = at(o, "plan").toString();
+  const QHash<QString, QString> choices = readChoices(plan.steering);
+  for (KernelInfo& k : plan.kernels)
+    if (k.isGenerated() && !k.isInPlace) k.choice = choices.value(keyOfNodes(k.coloured));
   plan.isForGpu = at(o, "isForGpu").toBool();
   plan.capability = at(o, "capability").toInt();
   const QJsonObject times = objectAt(o, "modelUs");

@@ -5,6 +5,7 @@
 //   if (const KernelInfo* k = plan.kernelOf("softmax_1")) show(k->name, k->share(plan));
 #pragma once
 
+#include <QDateTime>
 #include <QHash>
 #include <QJsonObject>
 #include <QStringList>
@@ -59,6 +60,7 @@ struct KernelInfo {
   QString product;         ///< the matrix product that it begins with
   QString schedule;        ///< what a person has chosen of its loops, a line for each
   QString edited;          ///< "loops" or "source" where a person has edited them
+  QString choice;          ///< all that a person has chosen or written of it, as fusion.json has it; empty for nothing
   double bytesRead = 0, bytesWritten = 0;
   double bytesApart = NAN;  ///< that its operators read and write one by one
   double predicted = NAN;   ///< microseconds; NAN as below: not known
@@ -101,7 +103,15 @@ struct CompilePlan {
   double bytesPerMicrosecond = NAN;                 ///< measured: what this machine's memory does
   QHash<QString, double> operationsPerMicrosecond;  ///< measured: what its arithmetic does, by type ("f32")
 
+  QDateTime measuredAt{};         ///< when; of times that are kept, the last ones
+  bool isMeasuredBefore = false;  ///< by an earlier window
+  bool isChangedSince = false;    ///< only what is as it was has a time: the plan has changed since it was measured
+
   bool isMeasured() const { return !std::isnan(kernelsUs); }
+  /// Kernels without a time in a plan that has changed since others were measured.
+  int unmeasuredCount() const;
+  /// Of a measured time: "3.50 µs"; "not yet" where the plan has changed since others were measured; "–" of none.
+  QString measuredText(double microseconds) const;
   int generatedCount() const;
   const KernelInfo* find(const QString& name) const;
   /// That computes the node, or looks through it at a value; null for none.

@@ -61,6 +61,10 @@ QString tipOf(const KernelInfo& k, const CompilePlan& plan, const GroupDifferenc
   if (!std::isnan(k.bytesApart))
     lines << KernelTable::tr("moves %1; its operators one by one move %2").arg(bytes(k.bytes()), bytes(k.bytesApart));
   if (!std::isnan(k.least)) lines << rooflineOf(k, plan);
+  if (!std::isnan(k.measured) && (plan.isMeasuredBefore || plan.isChangedSince))
+    lines << KernelTable::tr("measured %1").arg(whenText(plan.measuredAt));
+  if (std::isnan(k.measured) && plan.isChangedSince)
+    lines << KernelTable::tr("not measured since the plan changed: Measure, above, does it");
   for (const TriedInfo& t : k.tried)
     lines << KernelTable::tr("tried: %1 takes %2").arg(t.schedule, micros(t.microseconds));
   if (!k.tried.empty()) lines << KernelTable::tr("a right click takes one of them");
@@ -172,7 +176,7 @@ QTreeWidgetItem* KernelTable::newRow(const KernelInfo& k, const CompilePlan& pla
   setFigure(row, Read, k.bytesRead, bytes(k.bytesRead));
   setFigure(row, Written, k.bytesWritten, bytes(k.bytesWritten));
   setFigure(row, Predicted, k.predicted, micros(k.predicted));
-  setFigure(row, Measured, k.measured, micros(k.measured));
+  setFigure(row, Measured, k.measured, plan.measuredText(k.measured));
   setFigure(row, Before, k.operators, micros(k.operators));
   const double share = plan.share(k);
   setFigure(row, Share, share, std::isnan(share) ? QStringLiteral("–") : shareText(share));

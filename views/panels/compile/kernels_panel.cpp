@@ -131,6 +131,9 @@ void KernelsPanel::refresh() {
     text += plan.isMeasured()
                 ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
                 : tr(" · %1 less predicted").arg(ms(saved / 1000));
+    if (plan.isMeasured() && plan.isMeasuredBefore) text += QLatin1Char(' ') + whenText(plan.measuredAt);
+    if (const int left = plan.unmeasuredCount(); left > 0)
+      text += tr(" · %1 not measured since the plan changed").arg(counted(left, tr("kernel"), tr("kernels")));
     if (const PlanDifference* difference = compilation.difference())
       text = tr("Against %1: %2 · ").arg(compilation.otherPlanTitle(), difference->text()) + text;
     if (!plan.unapplied.empty())

@@ -12,7 +12,7 @@
 namespace graft {
 namespace {
 
-constexpr int inset = 5, gap = 4, arrow = 18, mostLetters = 28;
+constexpr int inset = 5, gap = 4, arrowWidth = 18, mostLetters = 28;
 
 /// Of the field that has the colour and the number.
 int swatchWidth(const QFontMetrics& metrics, qsizetype place) {
@@ -72,7 +72,7 @@ void NodeLegend::lay() {
 
 bool NodeLegend::isScrollable() const { return whole_ - gap > width(); }
 
-QRect NodeLegend::room() const { return isScrollable() ? rect().adjusted(arrow, 0, -arrow, 0) : rect(); }
+QRect NodeLegend::room() const { return isScrollable() ? rect().adjusted(arrowWidth, 0, -arrowWidth, 0) : rect(); }
 
 void NodeLegend::scrollTo(int offset) {
   offset_ = std::clamp(offset, 0, std::max(0, whole_ - gap - room().width()));
@@ -172,7 +172,7 @@ void NodeLegend::paintEvent(QPaintEvent*) {
   const Palette& p = themePalette();
   const bool hasMore[] = {offset_ > 0, offset_ < whole_ - gap - room().width()};
   for (const bool isRight : {false, true}) {
-    const double x = isRight ? width() - arrow / 2.0 : arrow / 2.0, y = height() / 2.0, d = isRight ? 3 : -3;
+    const double x = isRight ? width() - arrowWidth / 2.0 : arrowWidth / 2.0, y = height() / 2.0, d = isRight ? 3 : -3;
     painter.setPen(QPen(toQt(hasMore[isRight] ? p.text : mix(p.surface, p.text, 0.25)), 1.6));
     painter.drawPolyline(QPolygonF{QPointF(x - d / 2, y - 4), QPointF(x + d / 2, y), QPointF(x - d / 2, y + 4)});
   }

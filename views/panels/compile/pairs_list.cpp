@@ -131,11 +131,16 @@ void PairsList::refresh() {
     row->setText(State, stateOf(p));
     row->setText(Why, p.why);
     row->setToolTip(Why, p.why);
-    const double numbers[] = {p.apart, p.together, p.measured};
-    for (int k = 0; k < 3; ++k) {
-      row->setText(Apart + k, micros(numbers[k]));
-      row->setTextAlignment(Apart + k, Qt::AlignRight | Qt::AlignVCenter);
-    }
+    const CompilePlan& plan = compilation.plan();
+    row->setText(Apart, micros(p.apart));
+    row->setText(Together, micros(p.together));
+    row->setText(Measured, plan.measuredText(p.measured));
+    for (const int column : {Apart, Together, Measured})
+      row->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
+    if (std::isnan(p.measured) && plan.isChangedSince)
+      row->setToolTip(Measured, tr("Not measured since the plan changed: Measure, above, does it"));
+    else if (!std::isnan(p.measured) && (plan.isChangedSince || plan.isMeasuredBefore))
+      row->setToolTip(Measured, tr("Measured %1").arg(whenText(plan.measuredAt)));
     if (!p.isLegal) row->setForeground(State, toQt(themePalette().dim));
     const QStringList nodes{p.producer, p.consumer};
     row->setData(Between, pairRole, nodes);

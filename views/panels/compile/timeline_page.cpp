@@ -100,12 +100,15 @@ void TimelinePage::showMedians() {
     at[1] += k.measured;
   }
   const bool isKnown = !after.spans.empty();
-  sentence_->showText(isKnown && plan.isMeasured()
-                          ? tr("Medians of kernels, one after the other. A whole run takes %1 (Time, above).")
-                                .arg(length(plan.kernelsUs))
-                      : isKnown                   ? tr("Medians of kernels, one after the other")
-                      : compilation.isMeasuring() ? tr("Running the model as it is and with its kernels…")
-                                                  : tr("Measure, above, fills it"));
+  sentence_->showText(
+      isKnown && plan.isMeasured() ? tr("Medians of kernels, one after the other. A whole run takes %1 (Time, above).")
+                                         .arg(length(plan.kernelsUs))
+      : isKnown && plan.unmeasuredCount() > 0
+          ? tr("Medians of kernels, one after the other, without %1 not measured since the plan changed")
+                .arg(counted(plan.unmeasuredCount(), tr("kernel"), tr("kernels")))
+      : isKnown                   ? tr("Medians of kernels, one after the other")
+      : compilation.isMeasuring() ? tr("Running the model as it is and with its kernels…")
+                                  : tr("Measure, above, fills it"));
   if (isKnown) {
     before.total = length(at[0]);
     after.total = length(at[1]);

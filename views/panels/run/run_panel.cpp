@@ -239,7 +239,7 @@ void RunPanel::layOut() {
   tables_[Sweep] = makeTable({{tr("Sizes"), tr("The sizes that were asked for")},
                               {tr("original"), tr("Median latency")},
                               {tr("rewritten"), tr("Median latency")},
-                              {tr("Ratio"), tr("How many times faster the rewritten model is")},
+                              {tr("Speed"), tr("How many times as fast the rewritten model is")},
                               {tr("max abs"), maxAbs},
                               {tr("Verdict"), verdict}});
   for (const Tab tab : {Operators, Sweep}) {  // columns of numbers, their headings above the digits
@@ -408,6 +408,22 @@ void RunPanel::took() {
   }
   if (!document_.isRunning() && !document_.lastRunWorked()) waiting_.clear();
   if (!document_.isRunning() && !waiting_.empty()) return next();
+  refresh();
+}
+
+QJsonObject RunPanel::state() const {
+  QJsonArray sweep;
+  for (const auto& [label, run] : sweep_) sweep.append(QJsonArray{label, run});
+  return {{QStringLiteral("sweep"), sweep}, {QStringLiteral("pinned"), baseline_}};
+}
+
+void RunPanel::restore(const QJsonObject& state) {
+  sweep_.clear();
+  for (const QJsonValue v : at(state, "sweep").toArray())
+    sweep_.push_back({v.toArray().at(0).toString(), v.toArray().at(1).toObject()});
+  sizes_ = sweep_.size();
+  baseline_ = objectAt(state, "pinned");
+  fillSweep();
   refresh();
 }
 

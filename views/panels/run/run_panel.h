@@ -67,6 +67,9 @@ class RunPanel : public QWidget {
   TimelinePlot* timeline() { return timeline_; }
   LatencyPlot* latency() { return plot_; }
   void showTab(Tab tab) { tabs_->setCurrentIndex(tab); }
+  /// The sizes of a sweep and the pinned run, for the next window; the last run is the document's.
+  QJsonObject state() const;
+  void restore(const QJsonObject& state);
 
  public Q_SLOTS:
   void start();

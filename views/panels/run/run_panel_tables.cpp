@@ -190,9 +190,7 @@ void RunPanel::fillSweep() {
     t->setItem(i, 2, new NumberItem(b, ms(b)));
     const double ratio = ratioOf(run);
     const RatioRange range = ratioRangeOf(run);
-    const Speed told = speedOf(ratio, range);
-    const bool isTold = told == Speed::Faster || told == Speed::Slower;
-    auto* cell = new NumberItem(ratio, (isTold ? QString() : QStringLiteral("≈ ")) + timesText(ratio));
+    auto* cell = new NumberItem(ratio, timesText(ratio, range));
     cell->setToolTip(tr("%1 to %2 times as fast, as far as these runs can tell")
                          .arg(range.low, 0, 'f', 2)
                          .arg(range.high, 0, 'f', 2));

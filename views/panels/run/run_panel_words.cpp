@@ -51,7 +51,7 @@ QString RunPanel::headline(const QJsonObject& run) {
   const Speed told = speedOf(ratio, range);
   const QString speed =
       (told == Speed::Faster || told == Speed::Slower ? tr("%1 instead of %2: %3") : tr("%1 beside %2: %3"))
-          .arg(ms(b), before, QString::fromStdString(speedText(ratio, range)));
+          .arg(ms(b), before, speedWords(ratio, range));
   if (!agrees(run)) return tr("A check failed: %1. %2").arg(whyNot(run), speed);
   double worst = 0, cosine = 1;
   for (const QJsonValue v : at(run, "outputs").toArray()) {
@@ -130,6 +130,13 @@ void RunPanel::refreshNote() {
   } else if (any && sweep_.size() > 1) {
     text = before;
   }
+  if (text.isEmpty() && any && document_.ranGraph(0) && document_.ranGraph(0) == document_.ranGraph(1) &&
+      ratioRangeOf(document_.lastRun()).tellsDifference())
+    text = baselineName(document_.lastRun()).isEmpty()
+               ? tr("The model is unchanged: both runs are of the same graph.")
+               : tr("The model is unchanged: what differs is who runs it, PyTorch or Graft.");
+  if (const QDateTime when = document_.lastRunOfBefore(); !running && when.isValid())
+    text = tr("Measured %1, before this window was opened. ").arg(whenText(when)) + text;
   if (any && (running || !document_.lastRunWorked())) text += QLatin1Char(' ') + before;
   note_->showText(text);
   const bool isShown = !text.isEmpty() && (any || running);

@@ -194,12 +194,15 @@ void SideBySidePanel::refreshRow(int row) {
   set(Time, e.wasRun ? ms(e.medianMs) : QString());
   set(Spread, e.wasRun ? QStringLiteral("%1 – %2").arg(ms(e.p10Ms), ms(e.p90Ms)) : QString());
   const bool isFirst = row == 0;
-  set(Speed, e.wasRun && !isFirst ? timesText(e.ratio) : QString());
+  set(Speed, e.wasRun && !isFirst ? timesText(e.ratio, e.range) : QString(),
+      tr("%1 to %2 times as fast, as far as these runs can tell")
+          .arg(e.range.low, 0, 'f', 2)
+          .arg(e.range.high, 0, 'f', 2));
   set(Error, e.wasRun && !isFirst ? small(e.maxAbs) : QString());
   QTableWidgetItem* verdict = set(Verdict,
                                   !e.obstacle.isEmpty() ? tr("not run: %1").arg(e.obstacle)
                                   : !e.graph            ? tr("being read …")
-                                  : isFirst             ? tr("the others are compared with it")
+                                  : isFirst             ? tr("reference for the others")
                                   : !e.wasRun           ? QString()
                                   : e.passed            ? tr("agree")
                                                         : tr("differ: %1").arg(e.why),

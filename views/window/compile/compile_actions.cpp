@@ -40,9 +40,9 @@ void Actions::makeCompileMenu() {
   QAction* byKernels = add(menu, {"byKernels", tr("Draw by &kernels"), tr("Ctrl+K")}, [] {});
   byKernels->setCheckable(true);
   byKernels->setToolTip(tr("What one kernel computes is one box, and edges are as wide as what they carry is large"));
-  connect(byKernels, &QAction::triggered, this, [this, show](bool on) {
+  connect(byKernels, &QAction::triggered, this, [this, show] {
     show();
-    window_.compileView().setByKernels(on);
+    window_.compileView().switchGrouping();
   });
   QAction* forGpu = add(menu, {"planForGpu", tr("Plan for a &GPU")}, [] {});
   forGpu->setCheckable(true);

@@ -2,6 +2,7 @@
 
 #include <QMenu>
 #include <QToolBar>
+#include <utility>
 
 #include "views/document/compile/kernel_graph.h"
 #include "views/document/graph_decode.h"
@@ -62,10 +63,14 @@ CompileView::CompileView(MainWindow& window)
   });
   connect(&document_, &Document::opened, this, [this] {
     compilation_.setComparing(false);
+    comparesCaptured_ = false;
     setByKernels(false);
   });
   connect(&window_.comparison(), &Comparison::comparingChanged, this, [this](bool on) {
-    if (!on) compilation_.setComparing(false);
+    if (on) return;
+    compilation_.setComparing(false);
+    if (!std::exchange(comparesCaptured_, false)) return;
+    regroup();
   });
   connect(&compilation_.captured(), &CapturedModel::changed, this, &CompileView::regroup);
   connect(&compilation_, &Compilation::saved, this,
@@ -93,9 +98,13 @@ void CompileView::setShown(bool on) {
 
 void CompileView::setByKernels(bool on) {
   comparesCaptured_ = comparesCaptured_ && on;
+  group(on);
+}
+
+void CompileView::group(bool byKernels) {
   drawsCaptured_ = false;
-  byKernels_ = on;
-  if (QAction* a = window_.action(QStringLiteral("byKernels"))) a->setChecked(on);
+  byKernels_ = byKernels;
+  if (QAction* a = window_.action(QStringLiteral("byKernels"))) a->setChecked(byKernels);
   regroup();
 }
 
@@ -115,12 +124,17 @@ void CompileView::regroup() {
     grouping.options = kernelOptions(plan, compilation_.difference());
     grouping.title = tr("kernels");
     if (compilation_.difference()) groupBefore(grouping);
-    if (const GraphRef captured = compilation_.captured().graph(); comparesCaptured_ && captured) {
-      grouping.before = captured;
-      grouping.beforeTitle = tr("captured");
-    }
+    if (comparesCaptured_) groupBesideCaptured(grouping);
   } else if (isOfPlan && compilation_.difference()) {
     groupByModules(grouping);
+  } else if (comparesCaptured_ && compilation_.isActive()) {
+    grouping.options = comparison.moduleOptions();
+    groupBesideCaptured(grouping);
+    if (grouping.before) {
+      grouping.of = grouping.drawn = document_.graph();
+      grouping.title = tr("now");
+      grouping.records = recordsBetween(*grouping.before, *grouping.drawn);
+    }
   }
   const GraphRef captured = compilation_.isActive() && drawsCaptured_ ? compilation_.captured().graph() : nullptr;
   if (captured) {
@@ -148,6 +162,12 @@ void CompileView::groupBefore(Comparison::Grouping& grouping) {
   for (const GroupDifference& g : difference.groups)
     if (!g.before.isEmpty() && !g.now.isEmpty())
       grouping.together.emplace_back(names.value(g.before), containerOf(g.now));
+}
+
+/// The model as its file has it, once that is known.
+void CompileView::groupBesideCaptured(Comparison::Grouping& grouping) {
+  grouping.before = compilation_.captured().graph();
+  if (grouping.before) grouping.beforeTitle = tr("captured");
 }
 
 /// Two plans of one graph have the same modules: only what differs is not the same.
@@ -178,6 +198,7 @@ void CompileView::tellDifference(Comparison::Grouping& grouping) {
 void CompileView::showStage(const Stage& stage) {
   if (window_.comparison().isComparing()) window_.setCompare(false);
   compilation_.setComparing(false);
+  comparesCaptured_ = false;
   switch (stage.kind) {
     case Stage::Captured:
       if (!compilation_.captured().graph()) return tellNotCaptured();
@@ -269,7 +290,7 @@ QString CompileView::whyNoPair(const Ends& ends) const {
   const CompilePlan& plan = compilation_.plan();
   for (const QString& node : {ends.producer, ends.consumer})
     if (const auto why = plan.whyAlone.find(node); why != plan.whyAlone.end())
-      return tr("%1 is part of no generated kernel: %2").arg(node, *why);
+      return tr("%1 runs by itself: %2").arg(node, *why);
   for (const QString& node : {ends.producer, ends.consumer}) {
     const KernelInfo* kernel = plan.kernelOf(node);
     if (!kernel) return tr("%1 launches no kernel").arg(node);
@@ -292,7 +313,10 @@ QString CompileView::edgeTip(int edge) const {
   tip = tip.arg(p->producer.toHtmlEscaped(), p->consumer.toHtmlEscaped());
   if (!p->why.isEmpty()) tip += QStringLiteral("<br>") + p->why.toHtmlEscaped();
   tip += tr("<br>predicted: %1 µs apart, %2 µs together").arg(us(p->apart), us(p->together));
-  if (!std::isnan(p->measured)) tip += tr("<br>measured as they are: %1 µs").arg(us(p->measured));
+  if (!std::isnan(p->measured))
+    tip += tr("<br>measured as they are: %1 µs").arg(us(p->measured));
+  else if (compilation_.plan().isChangedSince)
+    tip += tr("<br>not measured since the plan changed");
   return p->isLegal || p->isMerged ? tip + tr("<br><i>a right click offers to change it</i>") : tip;
 }
 

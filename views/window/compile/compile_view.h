@@ -28,6 +28,8 @@ class CompileView : public QObject {
   bool isByKernels() const { return byKernels_; }
   /// The canvas draws kernels in the modules' place.
   void setByKernels(bool on);
+  /// Kernels in the modules' place, or modules again. What stands beside them stays: a plan, or the captured model.
+  void switchGrouping() { group(!byKernels_); }
   /// The canvas draws the model as its file has it.
   bool isCaptured() const { return drawsCaptured_; }
   void showStage(const Stage& stage);
@@ -50,8 +52,10 @@ class CompileView : public QObject {
   std::optional<Ends> endsOf(int edge) const;
   QString whyNoPair(const Ends& ends) const;
   void showEdgeMenu(const QPoint& at, int edge);
+  void group(bool byKernels);
   void regroup();
   void groupBefore(Comparison::Grouping& grouping);
+  void groupBesideCaptured(Comparison::Grouping& grouping);
   void groupByModules(Comparison::Grouping& grouping);
   void tellDifference(Comparison::Grouping& grouping);
   void tellNotCaptured();

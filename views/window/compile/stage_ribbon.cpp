@@ -130,6 +130,7 @@ std::vector<Stage> stagesOf(Document& document) {
       time.verdict = ribbonText("measured");
       time.tip = ribbonText("One run as it is: %1; with the kernels: %2, all nodes one after another")
                      .arg(ms(plan.operatorsUs / 1000), ms(plan.kernelsUs / 1000));
+      if (plan.isMeasuredBefore) time.tip += ribbonText(". Measured %1").arg(whenText(plan.measuredAt));
     }
   }
   if (groups.count.isEmpty()) {
@@ -140,6 +141,7 @@ std::vector<Stage> stagesOf(Document& document) {
     time.count = compilation.isMeasuring() ? QStringLiteral("…") : QStringLiteral("–");
     time.verdict = compilation.isMeasuring() ? ribbonText("running") : ribbonText("measure");
     time.tip = ribbonText("A click runs the model as it is and with its kernels");
+    if (plan.isChangedSince) time.tip = ribbonText("The plan has changed since it was measured. ") + time.tip;
   }
   for (Stage* s : {&groups, &generated, &time}) stages.push_back(*s);
   return stages;

@@ -21,11 +21,12 @@ Tints tintsOf(const Canvas& canvas) {
   const Decorations& d = canvas.decorations();
   Tints tints;
   if (!d.stale) tints.pattern = boxes.pattern;
-  if (!boxes.anyHeat || boxes.most <= 0) return tints;
+  const double farthest = std::max(std::abs(boxes.least), std::abs(boxes.most));
+  if (!boxes.anyHeat || farthest <= 0) return tints;
   tints.title = d.heatTitle.toStdString();
-  tints.most = heatText(boxes.most, d.heatUnit).toStdString();
+  tints.most = heatText(farthest, d.heatUnit).toStdString();
   for (const double heat : boxes.heat) {
-    tints.heat.push_back(std::min(heat / boxes.most, 1.0));  // NaN stays NaN
+    tints.heat.push_back(std::min(std::abs(heat) / farthest, 1.0));  // NaN stays NaN
     tints.figures.push_back(std::isnan(heat) ? std::string() : heatText(heat, d.heatUnit).toStdString());
   }
   return tints;

@@ -80,9 +80,11 @@ void WindowFiles::openModel(const QString& path, const QString& inputs, const QS
                      : keyOf(document_.path(), document_.method()) != model ? left_.take(model)
                      : inputs.isEmpty()                                     ? QJsonObject()
                                                                             : document_.state();
-  if (stepsOf(left) == 0) return document_.open(path, known, method);
+  const bool hasSteps = stepsOf(left) > 0;
+  if (!hasSteps && !isRestoring) return document_.open(path, known, method);
   if (!isRestoring || !known.isEmpty()) left.insert(QStringLiteral("inputs"), known);
-  document_.restore(left);
+  document_.restore(left);  // without steps there may be a plan of kernels, and what was measured
+  if (!hasSteps) return;
   Q_EMIT message(tr("%1 of before done again: Undo takes them back").arg(countedSteps(left)), 8000);
 }
 

@@ -9,6 +9,7 @@
 #include "views/document/graph_decode.h"
 #include "views/panels/rules/rule_editor.h"
 #include "views/panels/run/run_panel.h"
+#include "views/panels/run/side_by_side_panel.h"
 #include "views/window/comparison.h"
 #include "views/window/files/window_files.h"
 #include "views/window/panel_docks.h"
@@ -43,6 +44,7 @@ WindowSession::WindowSession(Document& document, TrainingCut& cut, Comparison& c
   connect(&timer_, &QTimer::timeout, this, &WindowSession::autosave);
   timer_.start();
   connect(comparison_.canvas(), &Canvas::sceneChanged, this, &WindowSession::resumeView);
+  connect(&document_, &Document::restored, this, &WindowSession::resumeMeasured);
   connect(&document_, &Document::restored, this, &WindowSession::resumeView);
 }
 
@@ -54,9 +56,25 @@ QJsonObject WindowSession::state() const {
   state.insert(QStringLiteral("rulesModified"), editor->isModified());
   state.insert(QStringLiteral("arrangement"), static_cast<int>(docks_.arrangement()));
   state.insert(QStringLiteral("runInputs"), docks_.panel<RunPanel>()->inputsText());
+  state.insert(QStringLiteral("measured"), measured_.isEmpty() ? measuredState() : measured_);
   // A view that is still to be restored counts as restored.
   state.insert(QStringLiteral("view"), resumed_.isEmpty() ? viewState() : resumed_);
   return state;
+}
+
+/// What panels measured, beside what the document knows.
+QJsonObject WindowSession::measuredState() const {
+  return {{QStringLiteral("model"), document_.path()},
+          {QStringLiteral("run"), docks_.panel<RunPanel>()->state()},
+          {QStringLiteral("sideBySide"), docks_.panel<SideBySidePanel>()->list().state()}};
+}
+
+/// The steps are there: what was measured of them is shown again.
+void WindowSession::resumeMeasured() {
+  const QJsonObject measured = std::exchange(measured_, {});
+  if (measured.isEmpty() || measured.value(QLatin1String("model")).toString() != document_.path()) return;
+  docks_.panel<RunPanel>()->restore(measured.value(QLatin1String("run")).toObject());
+  docks_.panel<SideBySidePanel>()->list().restore(measured.value(QLatin1String("sideBySide")).toObject());
 }
 
 QJsonObject WindowSession::viewState() const {
@@ -160,6 +178,7 @@ QJsonObject WindowSession::restore(bool files) {
   else
     editor->setText(text("rules"), isModified);
   resumed_ = state.value(QLatin1String("view")).toObject();
+  measured_ = state.value(QLatin1String("measured")).toObject();
   document_.restore(state);
   docks_.panel<RunPanel>()->setInputs(text("runInputs"));
   const qsizetype steps = stepsOf(state);

@@ -39,6 +39,8 @@ class WindowSession : public QObject {
 
  private:
   QJsonObject viewState() const;
+  QJsonObject measuredState() const;
+  void resumeMeasured();
   void resumeView();
   void autosave();
 
@@ -49,7 +51,8 @@ class WindowSession : public QObject {
   WindowFiles& files_;
   SessionFile file_;
   QTimer timer_;
-  QJsonObject resumed_;  ///< what one looked at in the session before, until it is drawn
+  QJsonObject resumed_;   ///< what one looked at in the session before, until it is drawn
+  QJsonObject measured_;  ///< what panels measured in the session before, until its steps are done again
   bool saidNotSaved_ = false;
 };
 
