@@ -49,9 +49,14 @@ void tellRecipes(const OptimizeReport& r, const Console& console) {
   console.print(table(rows) + fmt::format("beside the {}\n", r.beside));
 }
 
-void tellRules(const OptimizeReport& r, const OptimizeFlags& o, const Console& console) {
+/// Those that trials left out; `wrong`: those that verification did, later on.
+void tellLeftOut(const OptimizeReport& r, bool wrong, const Console& console) {
   for (const TriedRule& t : r.rules)
-    if (!t.isKept) console.print(fmt::format("left out {}: {}", t.rule, t.why));
+    if (!t.isKept && t.isWrong == wrong) console.print(fmt::format("left out {}: {}", t.rule, t.why));
+}
+
+void tellRules(const OptimizeReport& r, const OptimizeFlags& o, const Console& console) {
+  tellLeftOut(r, false, console);
   if (r.isOutOfTime)
     console.note(
         fmt::format("The time for trying was over before all was tried: --budget {:g} gives more.", 2 * o.budget));
@@ -81,6 +86,7 @@ void tell(OptimizeStage stage, const OptimizeReport& r, const OptimizeFlags& o, 
     case OptimizeStage::Rules:
       return tellRules(r, o, console);
     case OptimizeStage::Rewritten:
+      tellLeftOut(r, true, console);
       if (!r.instead.empty()) console.note(r.instead);
       console.print(fmt::format("\n{}: {}\n", console.bold(r.result.model), r.result.recipe));
       tellRewritten(r.result, {}, console);

@@ -268,7 +268,8 @@ std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList
   if (made)
     kernel = std::move(*made);
   else
-    TORCH_WARN_ONCE("graft::generated: ", made.error().message, "; such groups run as ATen operators");
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message,
+                    "; a call that its kernel cannot take runs ATen's operators");
   remember(key, kernel, false);
   return kernel;
 }

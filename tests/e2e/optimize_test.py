@@ -391,6 +391,8 @@ class Shipped(OptimizeTest):
         self.assertEqual([r["kept"] for r in wrong], [False], report)
         self.assertTrue(wrong[0]["why"].startswith("with it, the whole model computes something else: "), report)
         self.assertTrue(any(r["kept"] for r in report["rules"]), report)
+        said = self.done("optimize", self.folder / "m.pt", *self.common, "--dtype", "float16", "--no-timing").stdout
+        self.assertIn("left out FoldBatchNorm: with it, the whole model computes something else", said)
         self.assertIn("without FoldBatchNorm", report["result"]["recipe"])
         self.assertTrue(report["result"]["verification"]["passed"], report)
         half = torch.jit.load(str(self.model(module))).half()

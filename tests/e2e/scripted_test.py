@@ -134,6 +134,26 @@ class Remembers(nn.Module):
         return x
 
 
+class Streams(nn.Module):
+    """The first run finds no state; what it shows at the end is for others."""
+
+    state: Optional[torch.Tensor]
+    shown: Optional[torch.Tensor]
+
+    def __init__(self, reads: bool):
+        super().__init__()
+        self.reads, self.state, self.shown = reads, None, None
+
+    def forward(self, x):
+        if self.reads:
+            state = self.state
+            if state is not None:
+                x = x + state
+            self.state = x
+        self.shown = torch.tanh(x)
+        return torch.sin(x)
+
+
 class Spectrum(nn.Module):
     def forward(self, x):
         z = torch.fft.fft(x)
@@ -635,6 +655,14 @@ class Scripted(TestCase):
     def test_a_note_that_changes_the_next_run_is_not_left_out(self):
         self.scripted(Remembers())
         self.fails(3, "convert", self.path, "-o", self.folder / "copy.pt", says=["it sets the attribute later, which is no tensor"])
+
+    def test_a_state_that_is_none_at_first_is_not_taken_for_none_ever_after(self):
+        self.scripted(Streams(True))
+        self.done("info", self.path)
+        self.fails(3, "convert", self.path, "-o", self.folder / "copy.pt", says=["its attribute state is None in the file"])
+        self.scripted(Streams(False))
+        self.done("convert", self.path, "-o", self.folder / "copy.pt")
+        torch.testing.assert_close(torch.jit.load(self.folder / "copy.pt")(self.x), torch.jit.load(self.path)(self.x))
 
     def test_outputs_that_pytorch_marks_as_conjugated_are_saved_as_numbers(self):
         self.scripted(Spectrum())

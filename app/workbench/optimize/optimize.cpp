@@ -145,8 +145,9 @@ Result<std::optional<PlanRun>> withoutWrongSteps(const Prepared& before, const O
     plan = withoutRule(std::move(plan), step.recipe, step.name);
     auto row = std::ranges::find_if(report.rules,
                                     [&](const TriedRule& r) { return r.recipe == step.recipe && r.rule == step.name; });
-    if (row == report.rules.end()) row = report.rules.insert(row, {step.recipe, step.name, 0, {}, true, {}});
+    if (row == report.rules.end()) row = report.rules.insert(row, {step.recipe, step.name, 0, {}, true, true, {}});
     row->isKept = false;
+    row->isWrong = true;
     row->why = why;
     auto fewer = rewriteTimed(before, request, plan, trials, report, semantics, job);
     if (!fewer) return fewer.error();

@@ -61,7 +61,8 @@ struct TriedRule {
   size_t rewrites = 0;
   std::optional<SpeedBeside> speed;  ///< of the model without this rule, beside the model with it
   bool isKept = true;
-  std::string why;  ///< why it is not kept, or was not tried
+  bool isWrong = false;  ///< not kept since the whole model computed something else with it
+  std::string why;       ///< why it is not kept, or was not tried
 };
 /// One generated kernel of the verified model.
 struct TriedGroup {

@@ -29,8 +29,8 @@ class SizeCheck {
     for (size_t i = 0; i < sizes_.size(); ++i) {
       const Size& s = program_.sizes[i];
       if (sizes_[i] < s.min || (s.max && sizes_[i] > *s.max))
-        return badInput(fmt::format("the size {} is {}; the program was made for {}..{}", s.name, sizes_[i], s.min,
-                                    s.max ? fmt::format("{}", *s.max) : ""));
+        return badInput(fmt::format("{} is {}, and the loops are made for {} {}", s.name, sizes_[i], s.min,
+                                    s.max ? fmt::format("to {}", *s.max) : "and more"));
     }
     // The bounds of a range are those of its extent, which may come later in the pool.
     std::vector<ExprId> extents;

@@ -208,6 +208,7 @@ class TorchScriptConverter {
   size_t searched_ = 0;                                // nodes that were searched for changes of lists
   std::optional<std::set<std::string>> changedTypes_;  // of the lists and dictionaries that some code changes
   std::vector<SetLiteral> setLiterals_;
+  std::set<std::string> readAsNone_;  ///< paths of attributes
   size_t constants_ = 0;
   std::vector<std::pair<ValueId, std::string>> names_;
   std::unordered_map<std::string, ModuleCallId> entered_;  // by path and number, where the file has metadata

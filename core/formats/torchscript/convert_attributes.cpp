@@ -140,7 +140,9 @@ bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
           if (!attributes_.contains(path) && *value == self.object->getSlot(*slot)) return true;
           setLiterals_.push_back({path, self.object, *slot, std::move(*value)});
         }
-      setAttributes_[path] = appendUnknown("prim.SetAttr", {Argument(path), argument(bound(n->input(1), env), n)}, n);
+      std::vector<Argument> args{Argument(path), argument(bound(n->input(1), env), n)};
+      if (readAsNone_.contains(path)) args.emplace_back();
+      setAttributes_[path] = appendUnknown("prim.SetAttr", std::move(args), n);
       attributes_[path] = bound(n->input(1), env);
       return true;
     }
@@ -178,6 +180,7 @@ Bound TorchScriptConverter::attributeOf(const Bound& self, const std::string& na
     if (const auto constant = type->findConstant(name)) return fromIValue(*constant, path, true, false);
     throw Refusal{fmt::format("its class {} has no attribute {}", type->repr_str(), name)};
   }
+  if (self.object->getSlot(*slot).isNone()) readAsNone_.insert(path);
   const bool parameter = type->is_module() && type->is_parameter(*slot);
   const bool constant =
       metadata_ && metadata_->placedConstants.contains(path) && self.object->getSlot(*slot).isTensor();

@@ -173,6 +173,11 @@ void TorchScriptWriter::placeWritten() {
     const Node& n = g_.node(id);
     const std::string* path = setAttributePath(n);
     if (!path || written_.contains(*path)) continue;
+    if (wasNoneBefore(n))
+      throw Refusal(fmt::format(
+          "its attribute {} is None in the file and has a value after the first run, and the graph is that of the "
+          "first run. Give the attribute a tensor before you save the model, or make it an input and a result",
+          *path));
     const auto [module, name] = splitPath(*path);
     Place place{module, name};
     const ValueId read = g_.findWeight(*path);

@@ -39,7 +39,8 @@ Status planBuiltIn(const Node& n, std::string_view name, Instruction& i, std::ve
   }
   if (name == "prim.SetAttr") {
     i.kind = Kind::Drop;
-    return wants(args.size() == 2 && n.outputs.empty(), "takes an attribute's path and what it becomes");
+    return wants((args.size() == 2 || args.size() == 3) && n.outputs.empty(),
+                 "takes an attribute's path and what it becomes");
   }
   i.kind = Kind::Collect;
   if (name == "prim.ListConstruct")

@@ -204,8 +204,8 @@ TEST_CASE("a call's sizes are within their limits and fit 64 bits") {
     return s ? std::string() : s.error().message;
   };
   CHECK(sizes({1000000, 8}) == "");
-  CHECK_THAT(sizes({0, 8}), ContainsSubstring("the size n is 0; the program was made for 1.."));
-  CHECK_THAT(sizes({1, 9}), ContainsSubstring("the size m is 9; the program was made for 2..8"));
+  CHECK_THAT(sizes({0, 8}), ContainsSubstring("n is 0, and the loops are made for 1 and more"));
+  CHECK_THAT(sizes({1, 9}), ContainsSubstring("m is 9, and the loops are made for 2 to 8"));
   CHECK_THAT(sizes({1}), ContainsSubstring("the program has 2 sizes; the call gives 1"));
   CHECK_THAT(sizes({INT64_MAX / 4, 8}), ContainsSubstring("would leave 64 bits"));
   CHECK_THAT(sizes({INT64_MAX / 16, 8}), ContainsSubstring("'y' is too large"));
