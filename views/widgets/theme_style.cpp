@@ -4,6 +4,7 @@
 #include <QAbstractSpinBox>
 #include <QComboBox>
 #include <QDockWidget>
+#include <QElapsedTimer>
 #include <QLineEdit>
 #include <QPainter>
 #include <QPlainTextEdit>
@@ -53,6 +54,22 @@ void drawBox(QPainter* p, const QRect& r, const std::optional<QColor>& fill, con
   else
     p->drawRoundedRect(r, corner, corner);
   p->restore();
+}
+
+/// A part of the bar that goes to and fro: nobody knows how far it is.
+void drawBusy(QPainter* p, const QRect& r) {
+  constexpr qint64 period = 2400;
+  constexpr double share = 0.3;
+  static const QElapsedTimer since = [] {
+    QElapsedTimer timer;
+    timer.start();
+    return timer;
+  }();
+  const double phase = static_cast<double>(since.elapsed() % period) / period;
+  const double at = phase < 0.5 ? 2 * phase : 2 - 2 * phase;
+  const int width = static_cast<int>(share * r.width());
+  drawBox(p, {r.left() + static_cast<int>(at * (r.width() - width)), r.top(), width, r.height()}, accentColor(), {},
+          r.height() / 2.0);
 }
 
 void drawFrame(QPainter* p, const QRect& r, const QColor& color) {
@@ -372,6 +389,16 @@ void ThemeStyle::drawControl(ControlElement element, const QStyleOption* option,
       if (const auto* button = qstyleoption_cast<const QStyleOptionButton*>(option)) {
         drawButtonFrame(*button, painter);
         return;
+      }
+      break;
+    case CE_ProgressBarContents:
+      if (const auto* bar = qstyleoption_cast<const QStyleOptionProgressBar*>(option);
+          bar && bar->minimum == bar->maximum) {
+        painter->save();
+        painter->setClipRect(QRect());  // of Fusion's stripes, which fill a low bar, only what makes them move
+        QProxyStyle::drawControl(element, option, painter, widget);
+        painter->restore();
+        return drawBusy(painter, r);
       }
       break;
     case CE_DockWidgetTitle:

@@ -121,19 +121,20 @@ void KernelsPanel::refresh() {
       apart += std::isnan(k.bytesApart) ? k.bytes() : k.bytesApart;
       saved += std::isnan(k.saved) ? 0 : k.saved;
     }
+    // In front: the end may be cut.
+    const int left = plan.unmeasuredCount();
     text = tr("%1 run, %2 generated%3 · %4 moved instead of %5")
                .arg(counted(static_cast<qint64>(plan.kernels.size()), tr("kernel"), tr("kernels")))
                .arg(plan.generatedCount())
-               .arg(plan.isForGpu && plan.capability > 0
-                        ? tr(" for a GPU of capability %1.%2").arg(plan.capability / 10).arg(plan.capability % 10)
-                        : QString())
+               .arg((plan.isForGpu && plan.capability > 0
+                         ? tr(" for a GPU of capability %1.%2").arg(plan.capability / 10).arg(plan.capability % 10)
+                         : QString()) +
+                    (left > 0 ? tr(", %1 not measured since the plan changed").arg(left) : QString()))
                .arg(bytes(moved), bytes(apart));
     text += plan.isMeasured()
                 ? tr(" · %1 instead of %2 measured").arg(ms(plan.kernelsUs / 1000), ms(plan.operatorsUs / 1000))
                 : tr(" · %1 less predicted").arg(ms(saved / 1000));
     if (plan.isMeasured() && plan.isMeasuredBefore) text += QLatin1Char(' ') + whenText(plan.measuredAt);
-    if (const int left = plan.unmeasuredCount(); left > 0)
-      text += tr(" · %1 not measured since the plan changed").arg(counted(left, tr("kernel"), tr("kernels")));
     if (const PlanDifference* difference = compilation.difference())
       text = tr("Against %1: %2 · ").arg(compilation.otherPlanTitle(), difference->text()) + text;
     if (!plan.unapplied.empty())

@@ -98,6 +98,9 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
   connect(move_, &QPushButton::clicked, this, [this] {
     if (const FusionPair* p = current()) document_.compilation().move(p->consumer, p->producer);
   });
+  // A button that has done its work is switched off, and Qt would hand the keyboard to whatever comes next.
+  for (QPushButton* button : {fuse_, apart_, move_})
+    connect(button, &QPushButton::clicked, tree_, qOverload<>(&QWidget::setFocus));
   explain();
 }
 
