@@ -1,9 +1,7 @@
 #include "matcher/rewrite/rewrite_selection.h"
 
 #include <algorithm>
-#include <chrono>
 #include <numeric>
-#include <span>
 
 namespace graft {
 
@@ -84,37 +82,10 @@ Kept keepMost(RewriteSelection& selection, const std::string& why, double second
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return made[a].verification.maxAbs < made[b].verification.maxAbs; });
-  const auto begin = std::chrono::steady_clock::now();
-  const auto isLate = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count() > seconds;
-  };
-  Kept kept;
-  const auto grow = [&](const auto& self, std::span<const size_t> part, bool isKnownToFail) -> void {
-    if (part.empty()) return;
-    if (isLate()) {
-      kept.isComplete = false;
-      return;
-    }
-    if (!isKnownToFail) {
-      std::vector<size_t> with = kept.numbers;
-      with.insert(with.end(), part.begin(), part.end());
-      selection.only(with, why);
-      ++kept.runs;
-      if (passes()) {
-        kept.numbers = std::move(with);
-        return;
-      }
-    }
-    if (part.size() == 1) return;
-    const size_t half = part.size() / 2;
-    self(self, part.first(half), false);
-    // Where the first half stayed, the second is what fails.
-    const bool firstStayed =
-        kept.numbers.size() >= half && std::equal(part.begin(), part.begin() + static_cast<std::ptrdiff_t>(half),
-                                                  kept.numbers.end() - static_cast<std::ptrdiff_t>(half));
-    self(self, part.subspan(half), firstStayed);
-  };
-  grow(grow, order, true);
+  Kept kept = keptInHalves(order, seconds, [&](const std::vector<size_t>& with) {
+    selection.only(with, why);
+    return passes();
+  });
   selection.only(kept.numbers, why);
   return kept;
 }

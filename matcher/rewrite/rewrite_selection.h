@@ -18,6 +18,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "core/base/halving.h"
 #include "core/ir/rewrite_check.h"
 
 namespace graft {
@@ -57,15 +58,8 @@ class RewriteSelection : public RewriteCheck {
   size_t nextPass_ = 0;
 };
 
-/// What keepMost() found out.
-struct Kept {
-  std::vector<size_t> numbers;  ///< of made(), which the whole passes with
-  size_t runs = 0;              ///< how often the whole was tried
-  bool isComplete = true;       ///< time was enough to try each; what was not tried is not kept
-};
-/// Adds the rewrites to the whole in halves, those that differ least on their own first: what passes stays, what fails
-/// is halved until it is one rewrite. `passes` runs the recipe with the selection as it then is. Of k rewrites out of n
-/// that have to go, that takes about 2 k log n runs. Afterwards the selection is what was kept.
+/// Adds the rewrites to the whole in halves (core/base/halving.h), those that differ least on their own first. `passes`
+/// runs the recipe with the selection as it then is. Afterwards the selection is what was kept.
 Kept keepMost(RewriteSelection&, const std::string& why, double seconds, const std::function<bool()>& passes);
 
 }  // namespace graft

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <numeric>
 
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
@@ -13,6 +14,7 @@
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/optimize/trials.h"
 #include "core/base/atomic_file.h"
+#include "core/base/halving.h"
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/cuda_runner.h"
@@ -25,7 +27,8 @@ namespace {
 constexpr std::string_view frozenRecipe = "Folded";
 
 bool isAnySlow(const OptimizeReport& report) {
-  return std::any_of(report.groups.begin(), report.groups.end(), [](const TriedGroup& t) { return !t.isKept; });
+  return std::any_of(report.groups.begin(), report.groups.end(),
+                     [](const TriedGroup& t) { return !t.isKept && !t.isWrong; });
 }
 
 /// For further inputs of the rewrites, for those of the whole, and for leaving out rules, each.
@@ -50,16 +53,74 @@ Result<PlanRun> rewriteVerified(const Prepared& before, const OptimizeRequest& r
   return run;
 }
 
-std::vector<std::string> slowCalls(const OptimizeReport& report) {
+std::vector<std::string> takenBackCalls(const OptimizeReport& report) {
   std::vector<std::string> out;
   for (const TriedGroup& t : report.groups)
     if (!t.isKept) out.push_back(t.node);
   return out;
 }
 
+/// Where the whole computes something else with generated kernels and not with their operators, though each kernel
+/// passes alone: kernels are added to the operators in halves, and those that it fails with become operators again.
+class KernelSearch {
+ public:
+  /// `all`: the graph with all kernels of report.groups.
+  KernelSearch(const Prepared& before, const OptimizeRequest& request, const Graph& all, OptimizeReport& report,
+               const Semantics& semantics, const Job& job)
+      : before_(before), request_(request), all_(all), report_(report), semantics_(semantics), job_(job) {}
+
+  /// The graph that passes, with report.result and report.groups to match; nothing, and these as they were, where the
+  /// kernels are not to blame.
+  Result<std::optional<Graph>> run() {
+    if (!passes({})) return error_ ? Result<std::optional<Graph>>(*error_) : std::optional<Graph>();
+    std::vector<size_t> order(report_.groups.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    const Kept kept = keptInHalves(order, furtherSeconds(request_),
+                                   [&](const std::vector<size_t>& numbers) { return !error_ && passes(numbers); });
+    if (error_) return *error_;
+    const std::string why = "with it, the whole model computes something else: " + report_.result.verification->why;
+    for (size_t i = 0; i < order.size(); ++i) {
+      TriedGroup& t = report_.groups[i];
+      t.isKept = std::ranges::find(kept.numbers, i) != kept.numbers.end();
+      t.isWrong = !t.isKept;
+      if (t.isWrong) t.why = why;
+    }
+    report_.result = std::move(result_);
+    return std::optional<Graph>(std::move(best_));
+  }
+
+ private:
+  const Prepared& before_;
+  const OptimizeRequest& request_;
+  const Graph& all_;
+  OptimizeReport& report_;
+  const Semantics& semantics_;
+  const Job& job_;
+  Graph best_;          // the last that passed
+  ApplyReport result_;  // its
+  std::optional<Error> error_;
+
+  /// Whether the whole passes with these kernels alone.
+  bool passes(const std::vector<size_t>& kernels) {
+    std::vector<std::string> calls;
+    for (size_t i = 0; i < report_.groups.size(); ++i)
+      if (std::ranges::find(kernels, i) == kernels.end()) calls.push_back(report_.groups[i].node);
+    Graph graph = all_;
+    ApplyReport result = report_.result;
+    Status s = restoreOperators(graph, calls, semantics_);
+    if (s) s = verifyWhole(before_, graph, result, job_, {furtherSeconds(request_), false});
+    if (!s) error_ = s.error();
+    if (job_.cancelled()) error_ = stoppedTrying();
+    if (error_ || result.refusal) return false;
+    best_ = std::move(graph);
+    result_ = std::move(result);
+    return true;
+  }
+};
+
 /// The plan verified, and without the generated kernels that are slower than their operators on these inputs. Where the
 /// whole then computes something else, with them: operators may be less exact than the kernels that take their place.
-/// The whole is verified where anything was rewritten, and the report says how that went.
+/// Where it does so still, without those kernels that are to blame. The whole is verified where anything was rewritten, and the report says how that went.
 Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan, Trials& trials,
                              OptimizeReport& report, const Semantics& semantics, const Job& job) {
   report.groups.clear();
@@ -74,16 +135,21 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
   const FurtherInputs further{furtherSeconds(request), false};
   if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
   if (report.result.refusal && isAnySlow(report)) {
-    graph = std::move(all);
+    graph = all;
     for (TriedGroup& t : report.groups) {
       if (!t.isKept) t.why += ", and kept: with its operators the whole model computes something else";
       t.isKept = true;
     }
     if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
   }
+  if (report.result.refusal && !report.groups.empty() && !job.cancelled()) {
+    auto right = KernelSearch(before, request, all, report, semantics, job).run();
+    if (!right) return right.error();
+    if (*right) graph = std::move(**right);
+  }
   if (report.result.refusal) return run;  // nobody goes through the steps of a model that is not kept
   run->keepsStates = request.keepSubSteps;
-  if (Status s = run->finish(slowCalls(report), semantics); !s) return s.error();
+  if (Status s = run->finish(takenBackCalls(report), semantics); !s) return s.error();
   report.result.steps = run->made.steps;
   report.result.nodesAfter = graph.nodeCount();
   report.result.unchanged = rewroteNothing(report.result.steps);
@@ -259,7 +325,7 @@ struct Finisher {
   void keep(const Plan& plan, Rewritten made) const {
     report.plan = {};
     for (const PlannedRecipe& p : plan) report.plan.recipes.push_back({p.file->path, p.recipe->name, p.dropped});
-    report.plan.operators = slowCalls(report);
+    report.plan.operators = takenBackCalls(report);
     made.verdicts = verdictsOf(
         made.steps, {prepared.inputs, !request.inputs.isGiven(), "", !prepared.model.format->declaresSizes, ""});
     made.milliseconds = report.seconds * 1000;

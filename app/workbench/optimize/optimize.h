@@ -70,7 +70,8 @@ struct TriedGroup {
   std::optional<SpeedBeside> speed;  ///< of the kernel beside the operators that it replaces
   double kernelMicroseconds = 0, operatorsMicroseconds = 0;
   bool isKept = true;
-  std::string why;  ///< "slower in place: 12.1 µs beside 9.8 µs", or why it was not timed
+  bool isWrong = false;  ///< not kept since the whole model computed something else with it
+  std::string why;       ///< "slower in place: 12.1 µs beside 9.8 µs", or why it was not timed
 };
 /// What was kept of the trials.
 struct OptimizedPlan {

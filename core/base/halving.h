@@ -1,0 +1,25 @@
+// keptInHalves: which of many changes a whole passes its check with. Each passes alone, and all together do not: small
+// differences add up, so one of them alone is not to blame.
+//
+//   const Kept kept = keptInHalves(order, 20, [&](const std::vector<size_t>& numbers) { return isRightWith(numbers); });
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <vector>
+
+namespace graft {
+
+struct Kept {
+  std::vector<size_t> numbers;  ///< of the changes that the whole passes with
+  size_t runs = 0;              ///< how often the whole was tried
+  bool isComplete = true;       ///< time was enough to try each; what was not tried is not kept
+};
+
+/// Adds the changes of `order`, which fail together, to the whole in halves: what passes stays, what fails is halved
+/// until it is one change. Of k changes out of n that have to go, that takes about 2 k log n runs. After `seconds` no
+/// run begins.
+Kept keptInHalves(const std::vector<size_t>& order, double seconds,
+                  const std::function<bool(const std::vector<size_t>& kept)>& passes);
+
+}  // namespace graft
