@@ -31,6 +31,21 @@ MODES = {
 }
 
 
+def taking_tensors(program, module):
+    """The module, called with its input tensors one by one, whatever lists, dicts and keywords the program has them in."""
+    from torch.utils import _pytree
+    spec = program.call_spec.in_spec
+    args, kwargs = _pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
+    if list(args) == list(range(spec.num_leaves)) and not kwargs:
+        return module
+
+    def run(*tensors):
+        args, kwargs = _pytree.tree_unflatten(tensors, spec)
+        return module(*args, **kwargs)
+
+    return run
+
+
 def load(mode, path, inputs, device, dtype):
     """The model as something to call, and in words what it is."""
     import torch
@@ -52,7 +67,7 @@ def load(mode, path, inputs, device, dtype):
     if mode == "train" and script is None:
         return as_asked(program.module()), MODES["eager"]
     if mode == "exported":
-        return (as_asked(program.module()) if script is None else script), MODES[mode]
+        return (taking_tensors(program, as_asked(program.module())) if script is None else script), MODES[mode]
     if mode == "jit":
         if script is None:
             script = torch.jit.trace(as_asked(program.module()), inputs, check_trace=False)
@@ -71,11 +86,11 @@ def load(mode, path, inputs, device, dtype):
     if mode == "train":
         return module, MODES["eager"]
     if mode == "eager":
-        return module, MODES[mode]
+        return taking_tensors(program, module), MODES[mode]
     effort = "max-autotune" if mode == "compile-max-autotune" else "reduce-overhead" if device.type == "cuda" else "default"
     if mode == "compile-max-autotune" and device.type == "cpu":
         effort = "max-autotune-no-cudagraphs"
-    return torch.compile(module, mode=effort), f"torch.compile, {effort}{', of the converted TorchScript' if script is not None else ''}"
+    return taking_tensors(program, torch.compile(module, mode=effort)), f"torch.compile, {effort}{', of the converted TorchScript' if script is not None else ''}"
 
 
 class Training:

@@ -258,6 +258,20 @@ class Chosen(OwnRules):
         self.assertNotIn("timed", [s["stage"] for s in report["stages"]])
         self.done("run", self.out, *self.expected(module))
 
+    def test_a_torch_export_file_is_timed_whatever_holds_its_inputs(self):
+        class Named(Gelu):
+            def forward(self, tensors, factors):
+                return super().forward(tensors["x"]) * factors[0] + tensors["m"]
+
+        self.out = self.folder / "fast.pt2"
+        self.common = (*self.common[:-1], self.out)
+        inputs = ({"x": self.x, "m": torch.randn(2048)}, [torch.randn(1)])
+        torch.export.save(torch.export.export(Named(), inputs), self.folder / "m.pt2")
+        torch.save(inputs, self.inputs)
+        report = self.optimize(self.folder / "m.pt2", code=(0, 7))
+        timing = report["rejected"] if report["result"].get("unchanged") else report["result"]["timing"]
+        self.assertEqual(timing["timed"], "written file (torch.export, in Python)", timing)
+
     def test_without_time_the_best_guess_is_kept_and_the_report_says_so(self):
         self.common = [0.001 if option == "20" else option for option in self.common]
         report = self.optimize(self.model(nn.Sequential(Gelu(), nn.Tanh())))
