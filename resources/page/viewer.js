@@ -12,8 +12,11 @@ const LOWEST = 5.4;     // of a box with words, in pixels: rows are then 9 pixel
 const LOWEST_APART = 3; // of one from which all others are that far away
 const LINE = 12;        // the height that words of one line take: in a box as low as that they may stand out of its ends
 const OVERHANG = 3;
+const BLOCKS = 0.23;    // at smaller scales, boxes are blocks of colour
+const READABLE = 0.9;   // of the boxes have words: then a drawing is shown as a whole at first
 const LABEL = `400 10px ${FONT}`;
 const ADDED = 2, REMOVED = 1;
+const MODULE = 10;  // a kind
 let colours = data.colours[data.theme];
 let numbers = null;     // what nodes are coloured by
 let panes = [];
@@ -39,7 +42,7 @@ function widthOf(font, text) {
   return sum;
 }
 
-/** All of the text, else its beginning before "…", else its first letters; nothing where those are fewer than three. */
+/** All of the text, else its beginning before "…"; nothing where that would be fewer than three letters. */
 function beginningOf(text, room, width) {
   const letters = [...text], ellipsis = width('…');
   let used = 0, fits = 0, before = 0;
@@ -49,34 +52,67 @@ function beginningOf(text, room, width) {
     ++fits;
     if (used + ellipsis <= room) before = fits;
   }
-  if (fits === letters.length) return {text, size: fits, isCut: false};
-  if (before >= FEWEST) return {text: `${letters.slice(0, before).join('')}…`, size: 0, isCut: true};
-  return {text: fits >= FEWEST ? letters.slice(0, fits).join('') : '', size: fits, isCut: true};
+  if (fits === letters.length) return text;
+  return before >= FEWEST ? `${letters.slice(0, before).join('')}…` : '';
 }
 
 function fitted(font, text, room) {
-  return beginningOf(text, room, (part) => widthOf(font, part)).text;
+  return beginningOf(text, room, (part) => widthOf(font, part));
 }
 
-/**
- * How a title is set, as views/layout/small_titles.h says: the first of these that has room. Whole, in usual letters or
- * in narrow ones; in two lines; a short name; its beginning, unless it reads as another operator.
- */
-function fitTitle(font, title, room, lines) {
-  const known = data.titles[title] || {};
-  const width = (text, isNarrow) => widthOf(font, text) * (isNarrow ? data.narrowLetters : 1);
+// Titles, as views/layout/small_titles.h says. An operator has one spelling in a drawing: 0 is its name, the others are
+// its short names.
+
+function formsOf(title) { return data.titles[title] || {}; }
+
+function spelled(title, spelling) { return spelling ? formsOf(title).brief[spelling - 1] : title; }
+
+/** The first spelling that has room, in letters that may be narrow; -1 for none. */
+function firstSpelling(font, title, room, lines) {
+  const known = formsOf(title), fits = (text) => widthOf(font, text) * data.narrowLetters <= room;
+  if (!title) return -1;
+  if (fits(title) || (lines > 1 && known.lines && known.lines.every(fits))) return 0;
+  const brief = (known.brief || []).findIndex(fits);
+  return brief < 0 ? -1 : brief + 1;
+}
+
+/** That spelling in usual letters, in narrow ones, in two lines, or its beginning: the first of these that has room. */
+function fitTitle(font, title, spelling, room, lines) {
+  const known = formsOf(title), text = spelled(title, spelling);
+  const width = (part, isNarrow) => widthOf(font, part) * (isNarrow ? data.narrowLetters : 1);
   const first = (form, list) => {
     for (const isNarrow of [false, true])
-      if (list.every((text) => width(text, isNarrow) <= room)) return {form, isNarrow, lines: list};
+      if (list.every((part) => width(part, isNarrow) <= room)) return {form, isNarrow, lines: list};
     return null;
   };
-  let set = title ? first('whole', [title]) : {form: 'none', lines: []};
-  if (!set && lines > 1 && known.lines) set = first('two lines', known.lines);
-  for (const brief of known.brief || []) set = set || first('short', [brief]);
+  if (!title) return {form: 'none', lines: []};
+  let set = first(spelling ? 'short' : 'whole', [text]);
+  if (!set && !spelling && lines > 1 && known.lines) set = first('two lines', known.lines);
   if (set) return set;
-  const cut = beginningOf(title, room, (text) => width(text, true));
-  if (!cut.text || (known.misread || []).includes(cut.size)) return {form: 'none', lines: []};
-  return {form: 'cut', isNarrow: true, lines: [cut.text]};
+  const cut = beginningOf(text, room, (part) => width(part, true));
+  return cut ? {form: 'cut', isNarrow: true, lines: [cut]} : {form: 'none', lines: []};
+}
+
+/** How titles are spelled in one drawing: the first way that all boxes have room for, of those that have room for any. */
+class Spellings {
+  constructor() {
+    this.of = new Map();
+    this.usual = new Set();  // stems that go by the field's short name, with their variants and their backward pass
+  }
+  add(title, spelling) {
+    const {brief, usual} = formsOf(title);
+    this.of.set(title, Math.max(this.of.get(title) || 0, spelling));
+    if (usual && spelling === brief.length) this.usual.add(usual);
+  }
+  get(title) {
+    if (!this.of.has(title)) return 0;
+    const {brief, usual} = formsOf(title);
+    return usual && this.usual.has(usual) ? brief.length : this.of.get(title);
+  }
+  /** What stands for titles that are not spelled out, with those. */
+  shortNames() {
+    return [...this.of.keys()].filter((title) => this.get(title)).sort().map((title) => [spelled(title, this.get(title)), title]);
+  }
 }
 
 function isWithin(graph, box, outer) {
@@ -160,8 +196,9 @@ class Pane {
   placeLabels() {
     const seen = new Set(), of = new Map(), taken = new Taken();
     this.standing = new Taken();  // closed boxes
-    this.layout.rects.forEach((r) => {
+    this.layout.rects.forEach((r, i) => {
       if (!r || r.open) return;
+      r.box = i;
       taken.add(r);
       this.standing.add(r);
     });
@@ -217,7 +254,7 @@ class Pane {
     for (let at = 0; at < this.closed.length; at += PER_RUN) {
       const run = {left: Infinity, top: Infinity, right: -Infinity, bottom: -Infinity, paths: new Map()};
       for (const i of this.closed.slice(at, at + PER_RUN)) {
-        const r = rects[i], shade = this.shades[i], key = `${shade.fill} ${shade.border}`;
+        const r = rects[i], shade = this.shades[i], key = `${shade.fill} ${shade.border} ${shade.block}`;
         if (!run.paths.has(key)) run.paths.set(key, {shade, stack: new Path2D(), round: new Path2D(), plain: new Path2D()});
         const {stack, round, plain} = run.paths.get(key), isEnd = boxes[i].kind === 8 || boxes[i].kind === 9;
         const radius = isEnd ? r.h / 2 : 6;
@@ -264,17 +301,21 @@ class Pane {
 
   shadeOf(i) {
     const box = this.graph.boxes[i], change = this.changeIn(i);
-    let [fill, border] = colours.kinds[box.kind];
+    let [fill, border, block] = colours.kinds[box.kind];
     let text = colours.text, dim = colours.dim;
     if (this.values) {
       const value = this.values[i];
       fill = value === undefined || !this.most ? colours.surface
         : colours.heat[Math.round(20 * Math.sqrt(Math.min(1, Math.abs(value) / this.most)))];
       border = colours.edge;
+      block = fill;
       text = dim = inkOn(fill);
     }
-    if (change) [fill, border] = this.values ? [fill, colours.changes[change][1]] : colours.changes[change];
-    return {fill, border, text, dim, change};
+    if (change) {
+      [fill, border] = this.values ? [fill, colours.changes[change][1]] : colours.changes[change];
+      block = this.values ? fill : border;
+    }
+    return {fill, border, block, text, dim, change};
   }
 
   /** Of a closed module, that something in it changed. */
@@ -304,10 +345,21 @@ class Pane {
     this.redraw();
   }
 
-  /** At first a tall network is shown from its top, legible. */
+  /** Whether nearly all boxes have words at this scale. */
+  canBeRead() {
+    if (this.closed.length > 3000) return false;
+    const s = this.scale;
+    const has = this.closed.filter((i) => {
+      const r = this.layout.rects[i];
+      return this.hasLine(i) && this.titleIn(i, {x: r.x * s, y: r.y * s, w: r.w * s, h: r.h * s}).form !== 'none';
+    });
+    return has.length >= READABLE * this.closed.length;
+  }
+
+  /** At first, what cannot be read as a whole is shown from its beginning. */
   first() {
     this.fit();
-    if (this.scale >= 0.45) return;
+    if (this.scale >= 0.45 || this.canBeRead()) return;
     const {width, height} = this.layout;
     const across = toRight ? (this.height - 24) / height : (this.width - 24) / width;
     this.scale = Math.min(0.7, Math.max(0.45, across));
@@ -508,16 +560,20 @@ class Pane {
         p.fillText(text, x, y);
       }
     }
+    const isBlock = s < BLOCKS;
     for (const run of this.boxRuns) {
       if (!isSeen(run)) continue;
       for (const {shade, stack, round, plain} of run.paths.values()) {
-        p.fillStyle = shade.fill;
+        // Of a box that is too small for its border, the fill is as strong as one sees at that size.
+        p.fillStyle = isBlock ? shade.block : shade.fill;
         p.strokeStyle = shade.border;
-        p.lineWidth = shade.change ? 2.2 : 1.3;
-        p.fill(stack);
-        p.stroke(stack);
-        p.fill(s > 0.22 ? round : plain);
-        if (s > 0.12) p.stroke(s > 0.22 ? round : plain);
+        p.lineWidth = Math.max(shade.change ? 2.2 : 1.3, 0.8 / s);
+        if (!isBlock) {
+          p.fill(stack);
+          p.stroke(stack);
+        }
+        p.fill(isBlock ? plain : round);
+        if (!isBlock) p.stroke(round);
       }
     }
     for (const i of [...this.lit, this.selected]) {
@@ -536,7 +592,8 @@ class Pane {
       if (r.x > view.right || r.x + r.w < view.left || r.y > view.bottom || r.y + r.h < view.top) continue;
       this.write(p, i, place(r), ratio);
     }
-    this.writeHeads(p, shown.map((i) => [i, place(rects[i])]));
+    this.writeHeads(p, view);
+    legendNames();
   }
 
   /** What flows into the selection and out of it. Of a bundle, the parts that its own values take. */
@@ -593,11 +650,8 @@ class Pane {
     return Math.min(OVERHANG, (gap - apart) / 2);
   }
 
-  /**
-   * What a closed box is called where it stands, in pixels of the screen: how its title is set, between which ends, and
-   * whether its second line is shown.
-   */
-  titleIn(i, r) {
+  /** What stands in a closed box, in pixels of the screen: where its title has room, in which letters, on how many lines. */
+  roomIn(i, r) {
     const box = this.graph.boxes[i], s = this.scale;
     const size = Math.max(SMALLEST, Math.floor(13 * s)), small = Math.max(SMALLEST, Math.floor(11 * s));
     const bold = `500 ${size}px ${FONT}`, plain = `400 ${small}px ${FONT}`;
@@ -615,13 +669,43 @@ class Pane {
       const w = 12 * Math.max(1, s);
       if (widthOf(bold, box.title) <= right - left - w) [sign, right] = [right - 8 * Math.max(1, s), right - w];
     }
-    let title = fitTitle(bold, box.title, right - left, !two && !box.repeat && r.h >= 2 * size ? 2 : 1);
-    if (title.form === 'cut' && !box.repeat && r.h <= LINE) {
+    return {left, right, size, small, bold, plain, padding, detail, two, sign, isCountIn,
+            lines: !two && !box.repeat && r.h >= 2 * size ? 2 : 1, mayStandOut: !box.repeat && r.h <= LINE};
+  }
+
+  /** The first spelling of its title that a closed box has room for, in it or a little out of it; -1 for none. */
+  spellingIn(i, r) {
+    const {title} = this.graph.boxes[i], room = this.roomIn(i, r);
+    const inside = firstSpelling(room.bold, title, room.right - room.left, room.lines);
+    if (inside === 0 || !room.mayStandOut) return inside;
+    const beyond = this.roomBeside(i), wider = beyond > 0 ? firstSpelling(room.bold, title, r.w + 2 * beyond, 1) : -1;
+    return inside < 0 || (wider >= 0 && wider < inside) ? wider : inside;
+  }
+
+  /** Of all closed boxes at this scale. */
+  get spellings() {
+    const known = this.spelling;
+    if (known && known.scale === this.scale && known.layout === this.layout && known.values === this.values) return known.spellings;
+    const spellings = new Spellings(), s = this.scale;
+    for (const i of this.closed) {
+      if (!formsOf(this.graph.boxes[i].title).brief || !this.hasLine(i)) continue;
+      const r = this.layout.rects[i], first = this.spellingIn(i, {x: r.x * s, y: r.y * s, w: r.w * s, h: r.h * s});
+      if (first >= 0) spellings.add(this.graph.boxes[i].title, first);
+    }
+    this.spelling = {scale: s, layout: this.layout, values: this.values, spellings};
+    return spellings;
+  }
+
+  /** What a closed box is called where it stands: how its title is set, and between which ends. */
+  titleIn(i, r, spelling = this.spellings.get(this.graph.boxes[i].title)) {
+    const box = this.graph.boxes[i], room = this.roomIn(i, r);
+    let {left, right} = room, title = fitTitle(room.bold, box.title, spelling, right - left, room.lines);
+    if ((title.form === 'cut' || title.form === 'none') && room.mayStandOut) {
       const beyond = this.roomBeside(i);
-      const wider = beyond > 0 ? fitTitle(bold, box.title, r.w + 2 * beyond, 1) : title;
+      const wider = beyond > 0 ? fitTitle(room.bold, box.title, spelling, r.w + 2 * beyond, 1) : title;
       if (wider.form === 'whole' || wider.form === 'short') [title, left, right] = [wider, r.x - beyond, r.x + r.w + beyond];
     }
-    return {...title, left, right, size, small, bold, plain, padding, detail, two, sign, isCountIn};
+    return {...room, ...title, left, right};
   }
 
   /** As much as the box has room for. Sizes are in pixels of the screen. */
@@ -631,10 +715,9 @@ class Pane {
     const title = this.titleIn(i, r), {left, right, size, small, bold, plain, padding, two} = title;
     const middle = two ? r.y + r.h * 0.31 : r.y + r.h / 2;
     p.textBaseline = 'middle';
-    if (box.repeat) {
+    if (title.isCountIn) {
       const text = `×${box.repeat}`, w = widthOf(plain, text) + 8;
-      badge(p, text, plain, title.isCountIn ? r.x + r.w - w - padding / 2 : r.x + r.w - Math.min(4, padding),
-            title.isCountIn ? middle : r.y + r.h / 2, w, small + 3);
+      badge(p, text, plain, r.x + r.w - w - padding / 2, middle, w, small + 3);
     }
     if (title.sign) {
       p.fillStyle = shade.dim;
@@ -671,31 +754,91 @@ class Pane {
     if (shade.change) mark(p, shade.change, r.x + r.w - 2, r.y + 2);
   }
 
-  /** Names of open modules, outer ones first, where there is room. */
-  writeHeads(p, list) {
-    const size = Math.max(SMALLEST + 1, Math.floor(13 * this.scale)), font = `600 ${size}px ${FONT}`;
-    const line = size + 5, taken = [];
-    for (const [i, r] of list) {
+  /**
+   * Where names of open modules, outer ones first, and counts stand at this scale, in pixels from the drawing's origin: on
+   * no box that is not theirs, and not on each other.
+   */
+  get heads() {
+    const known = this.placed, s = this.scale;
+    if (known && known.scale === s && known.layout === this.layout && known.values === this.values) return known.heads;
+    const {rects} = this.layout, {boxes} = this.graph;
+    const size = Math.max(SMALLEST + 1, Math.floor(13 * s)), small = Math.max(SMALLEST, Math.floor(11 * s));
+    const font = `600 ${size}px ${FONT}`, plain = `400 ${small}px ${FONT}`, line = size + 5;
+    const heads = [], taken = new Taken();
+    const place = (i) => ({x: rects[i].x * s, y: rects[i].y * s, w: rects[i].w * s, h: rects[i].h * s});
+    const isFree = (at, own, mayCoverWordless) => at.x >= 0 && at.y >= 0 && taken.isFree(at) &&
+      !this.standing.touching({x: at.x / s, y: (at.y - LINE) / s, w: at.w / s, h: (at.h + 2 * LINE) / s}, ({box}) => {
+        if (box === own) return false;
+        const r = place(box), hasLine = this.hasLine(box);
+        if (mayCoverWordless && !hasLine && isWithin(this.graph, box, own)) return false;
+        const high = hasLine ? Math.max(r.h, LINE) : r.h, top = r.y + r.h / 2 - high / 2;
+        return at.y < top + high && top < at.y + at.h;
+      });
+    const add = (at, what) => {
+      taken.add(at);
+      heads.push({...at, ...what});
+      return at;
+    };
+    const first = (places, size, own) => places.map(([x, y]) => ({x, y, ...size})).find((at) => isFree(at, own, false));
+    for (const i of this.containers) {
+      const r = place(i), box = boxes[i];
       if (r.h < 12) continue;
-      const box = this.graph.boxes[i], {depth} = this.layout;
-      if (box.repeat) {
-        const text = `×${box.repeat}`, w = widthOf(font, text) + 8;
-        badge(p, text, font, r.x + r.w - w - 2, r.y + line / 2, w, line - 2);
-      }
+      const count = box.repeat ? `×${box.repeat}` : '', counted = count ? widthOf(font, count) + 8 : 0;
       const value = this.values && this.values[i] !== undefined ? ` · ${figure(this.values[i])}` : '';
-      const text = fitted(font, box.title + value, Math.max(r.w - 12, Math.min(64, 2 * r.h)));
-      if (!text) continue;
-      const header = HEADER * this.scale, w = widthOf(font, text) + 6;
-      const at = {x: r.x + 4, y: r.y + 1 + Math.min(0, header + 1 - line), w, h: line};
-      if (taken.some((t) => t.x < at.x + at.w && at.x < t.x + t.w && t.y < at.y + at.h && at.y < t.y + t.h)) continue;
-      taken.push(at);
-      p.fillStyle = colours.containers[Math.min(7, depth[i])];
+      const text = fitted(font, box.title + value, Math.max(r.w - 14 - counted, Math.min(64, 2 * r.h)));
+      const onBorder = r.y + 1 + Math.min(0, HEADER * s + 1 - line), left = r.x + 4;
+      let end = left, row = onBorder;
+      if (text) {
+        const sizes = {w: widthOf(font, text) + 6, h: line}, right = Math.max(left, r.x + r.w - 4 - counted - sizes.w);
+        let at = first([[left, onBorder], [left, r.y + 1], [left, r.y - line]], sizes, i);
+        if (!at && isFree({x: left, y: r.y + 1, ...sizes}, i, true)) at = {x: left, y: r.y + 1, ...sizes};
+        at = at || first([[right, onBorder], [right, r.y + 1], [r.x + r.w + 2, r.y], [r.x - 2 - sizes.w, r.y]], sizes, i);
+        if (at) {
+          add(at, {box: i, text, font, isCount: false});
+          end = at.x + at.w + 2;
+          if (at.x >= r.x + r.w) row = at.y;
+        }
+      }
+      if (!count) continue;
+      const sizes = {w: counted, h: line - 2}, right = r.x + r.w - 2 - counted;
+      const at = first([[Math.max(right, end), row + 1], [right, r.y + 2], [right, r.y + r.h - line / 2], [r.x + r.w + 2, r.y + 1],
+                        [left, r.y + r.h - line / 2]], sizes, i);
+      if (at) add(at, {box: i, text: count, font, isCount: true});
+    }
+    for (const i of this.closed) {
+      if (!boxes[i].repeat) continue;
+      const r = place(i);
+      if (r.h < LOWEST_APART || this.roomIn(i, r).isCountIn) continue;
+      const text = `×${boxes[i].repeat}`, sizes = {w: widthOf(plain, text) + 8, h: small + 3};
+      // Its own words, which may be higher than the box, stay free.
+      const high = this.hasLine(i) ? Math.max(r.h, LINE) : r.h, top = r.y + r.h / 2 - high / 2, bottom = top + high;
+      const right = r.x + r.w + (r.h <= LINE ? OVERHANG : 0) - 1, middle = r.x + r.w / 2 - sizes.w / 2;
+      const at = first([[right, r.y + r.h / 2 - sizes.h / 2], [right, top + 1 - sizes.h], [middle, top + 1 - sizes.h],
+                        [r.x - OVERHANG + 1 - sizes.w, r.y + r.h / 2 - sizes.h / 2], [right, bottom - 1], [middle, bottom - 1]], sizes, i);
+      if (at) add(at, {box: i, text, font: plain, isCount: true});
+    }
+    this.placed = {scale: s, layout: this.layout, values: this.values, heads};
+    return heads;
+  }
+
+  writeHeads(p, view) {
+    const {depth} = this.layout, s = this.scale, dx = -view.left * s, dy = -view.top * s;
+    const right = (view.right - view.left) * s, bottom = (view.bottom - view.top) * s;
+    for (const {x, y, w, h, box, text, font, isCount} of this.heads) {
+      const at = {x: x + dx, y: y + dy};
+      if (at.x > right || at.y > bottom || at.x + w < 0 || at.y + h < 0) continue;
+      if (isCount) {
+        badge(p, text, font, at.x, at.y + h / 2, w, h);
+        continue;
+      }
+      p.fillStyle = colours.containers[Math.min(7, depth[box])];
       p.beginPath();
-      p.roundRect(at.x, at.y, at.w, at.h, 3);
+      p.roundRect(at.x, at.y, w, h, 3);
       p.fill();
       p.fillStyle = colours.text;
       p.font = font;
-      p.fillText(text, at.x + 3, at.y + at.h / 2 + 0.5);
+      p.textBaseline = 'middle';
+      p.fillText(text, at.x + 3, at.y + h / 2 + 0.5);
     }
   }
 
@@ -839,6 +982,12 @@ class Taken {
     return false;
   }
   isFree(r) { return !this.touching(r, () => true); }
+}
+
+/** Whether nobody tells two colours apart in a small sign. */
+function isAlike(a, b) {
+  const channel = (colour, k) => parseInt(colour.slice(1 + 2 * k, 3 + 2 * k), 16);
+  return [0, 1, 2].reduce((sum, k) => sum + Math.abs(channel(a, k) - channel(b, k)), 0) < 60;
 }
 
 /** Black or white, whichever is read better on the colour: 4.5 : 1 at least. */
@@ -1012,10 +1161,10 @@ function nextChange(direction) {
 function legend() {
   const foot = byId('legend');
   foot.replaceChildren();
-  const key = (fill, border, text) => {
+  const key = (fill, border, text, mark = '') => {
     const item = element('span', undefined, foot);
     item.className = 'key';
-    const sign = element('i', undefined, item);
+    const sign = element('i', mark, item);
     sign.style.background = fill;
     sign.style.borderColor = border;
     item.append(text);
@@ -1029,9 +1178,28 @@ function legend() {
     return;
   }
   const used = new Set(panes.flatMap((pane) => pane.graph.boxes.map((box) => box.kind)));
-  data.kinds.forEach((name, kind) => { if (used.has(kind) && name) key(...colours.kinds[kind], name); });
+  const rows = [];  // kinds that are no more than shades of grey apart are one entry
+  data.kinds.forEach((name, kind) => {
+    if (!used.has(kind) || !name) return;
+    const same = kind === MODULE ? undefined : rows.find((row) => isAlike(colours.kinds[row.kind][1], colours.kinds[kind][1]));
+    if (same) same.name += `, ${name}`;
+    else rows.push({kind, name});
+  });
+  for (const {kind, name} of rows) key(...colours.kinds[kind].slice(0, 2), name, kind === MODULE ? '+' : '');
   if (panes.length > 1)
     for (const [kind, name] of [[REMOVED, '− removed'], [ADDED, '+ added'], [3, '~ changed']]) key(...colours.changes[kind], name);
+}
+
+/** What stands for titles that have no room, behind the legend. */
+function legendNames() {
+  const foot = byId('legend'), names = new Map(panes.flatMap((pane) => pane.spellings.shortNames().map(([shown, title]) => [title, shown])));
+  const text = numbers ? '' : [...names].map(([title, shown]) => `${shown} ${title}`).join(' · ');
+  let item = foot.querySelector('.names');
+  if (item && item.textContent === text) return;
+  if (!item) item = element('span', undefined, foot);
+  item.className = 'names';
+  item.textContent = text;
+  item.title = text;
 }
 
 function setFlow(isRight) {

@@ -18,9 +18,26 @@
 namespace graft {
 namespace {
 
+using ShortNames = std::vector<std::pair<std::string, std::string>>;
+
 constexpr double smallestScale = 0.01, largestScale = 6;
 /// Names can be read from here on.
 constexpr double legibleScale = 0.7;
+/// Whether nearly all boxes have words at that scale.
+bool canBeRead(const Scene& scene, double scale) {
+  constexpr size_t many = 3000;  // have no words in any window
+  constexpr double nearlyAll = 0.9;
+  const auto& boxes = scene.view.boxes;
+  if (boxes.size() > many) return false;
+  size_t closed = 0, have = 0;
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    if (boxes[i].open) continue;
+    ++closed;
+    have += hasWords(scene, static_cast<int>(i), scale);
+  }
+  return static_cast<double>(have) >= nearlyAll * static_cast<double>(closed);
+}
+
 /// Smaller graphs are laid out within a frame or two: no detour over a worker.
 constexpr size_t laidOutInPlace = 3000;
 /// Square pixels: of less, a map of the drawing would hide too much.
@@ -125,16 +142,33 @@ void Canvas::rebuild(const QString& anchorKey, QPointF anchorAt) {
   layoutToken_ = CancelToken();
   const int generation = ++layoutGeneration_;
   layingOut_ = true;
+  const FormerOrder former = formerOrder();
   if (graph_->nodeCount() <= laidOutInPlace) {
-    take(makeScene(graph_, options_), anchorKey, anchorAt);
+    take(makeScene(graph_, options_, CancelToken(), former), anchorKey, anchorAt);
     return;
   }
   if (!scene_) return showFirst(generation);
   runAsync(
-      this, [graph = graph_, options = options_, token = layoutToken_] { return makeScene(graph, options, token); },
+      this,
+      [graph = graph_, options = options_, token = layoutToken_, former] {
+        return makeScene(graph, options, token, former);
+      },
       [this, generation, anchorKey, anchorAt](const SceneRef& scene) {
         if (scene && generation == layoutGeneration_) take(scene, anchorKey, anchorAt);
       });
+}
+
+/// What is fitted anew is ordered anew, and so is another graph, whose values have other numbers.
+FormerOrder Canvas::formerOrder() {
+  const std::string closed = std::exchange(closing_, std::string());
+  if (!fitted_ || !scene_ || isPartial() || scene_->graph != graph_ || scene_->options.flow != options_.flow) {
+    beforeOpening_.clear();
+    return {};
+  }
+  const LayoutOrder& now = scene_->layout.order;
+  if (const auto known = beforeOpening_.find(closed); !closed.empty() && known != beforeOpening_.end())
+    return {std::make_shared<LayoutOrder>(known->second.over(now)), true};
+  return {{scene_, &now}, !closed.empty()};
 }
 
 /// Nothing is shown yet: of very many boxes the first come at once, the whole when it is laid out.
@@ -177,7 +211,10 @@ void Canvas::take(SceneRef scene, const QString& anchorKey, QPointF anchorAt) {
   }
   setSelection(selection_);
   setLit(litNodes_);
-  if (!fitted_ || autoFit_) fit();
+  if (!fitted_ || autoFit_)
+    fit();
+  else if (frame().isLegendInTheWay())
+    legendSpot_ = frame().freeSpot();
   overview_->refresh();
   placeOverview();
   invalidate();
@@ -191,7 +228,7 @@ void Canvas::setDecorations(Decorations decorations) {
   decorations_ = std::move(decorations);
   const bool hadHeat = boxes_.anyHeat;
   if (scene_) boxes_ = resolve(*scene_, decorations_);
-  if (scene_ && boxes_.anyHeat != hadHeat) legendCorner_ = frame().freeCorner();  // another one stands there
+  if (scene_ && boxes_.anyHeat != hadHeat) legendSpot_ = frame().freeSpot();  // another one stands there
   overview_->refresh();
   invalidate();
 }
@@ -228,7 +265,7 @@ void Canvas::setOverviewVisible(bool visible) {
 
 void Canvas::setLegendVisible(bool on) {
   hasLegend_ = on;
-  if (scene_) legendCorner_ = frame().freeCorner();
+  if (scene_) legendSpot_ = frame().freeSpot();
   update();
 }
 
@@ -262,7 +299,8 @@ void Canvas::placeOverview() {
         }
     isFree = !covers(overviewCorner_);
   } else {
-    overviewCorner_ = legendCorner_ == Corner::BottomRight ? Corner::TopRight : Corner::BottomRight;
+    const bool isTaken = scene_ && rectIn(Corner::BottomRight).intersects(frame().legendPlace());
+    overviewCorner_ = isTaken ? Corner::TopRight : Corner::BottomRight;
   }
   overview_->setVisible(wanted && !isWhole && isFree);
   overview_->move(rectIn(overviewCorner_).topLeft().toPoint());
@@ -276,11 +314,11 @@ void Canvas::fit() {
   const QRectF b = scene_->bounds();
   const double head = titleRoom();
   const double whole = std::min((width() - 16) / b.width(), (height() - 16 - head) / b.height());
-  // A long network is shown from its beginning at a legible size rather than as a thread.
+  // What cannot be read as a whole is shown from its beginning, rather than as a thread.
   // A canvas that fits itself keeps its names legible; a drawing that is larger is dragged.
   scale_ = std::clamp(whole, autoFit_ ? autoFitSmallest_ : smallestScale, autoFit_ ? 1.0 : 1.25);
   const bool isDown = options_.flow == Flow::Down;
-  if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale)
+  if (!autoFit_ && !fitted_ && !viewTouched_ && whole < legibleScale && !canBeRead(*scene_, whole))
     scale_ = std::clamp(isDown ? (width() - 32) / b.width() : (height() - 32) / b.height(), legibleScale, 0.9);
   const QSizeF seen = QSizeF(size()) / scale_;
   const double edge = 8 / scale_;
@@ -302,7 +340,7 @@ void Canvas::fit() {
   }
   origin_ = at;
   fitted_ = true;
-  legendCorner_ = frame().freeCorner();
+  legendSpot_ = frame().freeSpot();
   invalidate();
   placeOverview();
   Q_EMIT viewChanged();
@@ -440,9 +478,12 @@ void Canvas::toggle(int index, std::optional<QPointF> under) {
   if (box.open) {
     options_.opened.erase(path);
     options_.closed.insert(path);
+    closing_ = path;
   } else {
+    constexpr size_t large = 50'000;  // is not kept for each module
     options_.closed.erase(path);
     options_.opened.insert(path);
+    if (scene_->layout.order.places.size() < large) beforeOpening_[path] = scene_->layout.order;
   }
   const QString key = selectionKey(*graph_, box);
   under_ = under;
@@ -570,8 +611,8 @@ void Canvas::pointAtFrame(bool isLegend, bool isTop) {
 }
 
 CanvasFrame Canvas::frame() const {
-  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_, legendCorner_, isLegendOpen_,
-           isTopAside_},
+  return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_, legendSpot_, isLegendOpen_,
+           isLegendOpen_ && places_.scale() == scale_ ? places_.spellings().shortNames() : ShortNames(), isTopAside_},
           size(),
           origin_,
           scale_};

@@ -11,7 +11,9 @@
 #include <QPixmap>
 #include <QWidget>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "views/canvas/canvas_frame.h"
 #include "views/canvas/label_places.h"
@@ -148,6 +150,7 @@ class Canvas : public QWidget {
   /// The box in the middle of the view and where it stands: "" without one.
   std::pair<QString, QPointF> anchor() const;
   void showFirst(int generation);
+  FormerOrder formerOrder();
   void rebuild(const QString& anchorKey = {}, QPointF anchorAt = {});
   /// What its card says, to screen readers, too.
   CardText tellOf(int box);
@@ -184,7 +187,8 @@ class Canvas : public QWidget {
   double scale_ = 1;
   double autoFitSmallest_ = 0.65;
   bool hasLegend_ = false, isLegendOpen_ = false, isTopAside_ = false, showsFocus_ = false;
-  Corner legendCorner_ = Corner::BottomLeft, overviewCorner_ = Corner::BottomRight;
+  LegendSpot legendSpot_;
+  Corner overviewCorner_ = Corner::BottomRight;
   bool autoFit_ = false, fitted_ = false, viewTouched_ = false;
   QPixmap cache_;
   bool cacheValid_ = false;
@@ -200,8 +204,10 @@ class Canvas : public QWidget {
   CancelToken layoutToken_;
   int layoutGeneration_ = 0;
   bool layingOut_ = false;
-  std::optional<QPointF> under_;  ///< what is anchored next comes to lie there
-  QString revealing_;             ///< to be brought into view once it has a place
+  std::optional<QPointF> under_;                                   ///< what is anchored next comes to lie there
+  std::map<std::string, LayoutOrder, std::less<>> beforeOpening_;  ///< by path: for when it is closed again
+  std::string closing_;                                            ///< the path of what is being closed
+  QString revealing_;                                              ///< to be brought into view once it has a place
   struct Navigation {
     QString from, to;
     int direction = 0;

@@ -4,6 +4,7 @@
 #include <QFontMetricsF>
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "views/canvas/canvas_paint.h"
@@ -114,8 +115,18 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
     return out;
   }
   if (look_.boxes.anyPattern) return out;  // then colours are the pattern's
-  for (const BoxKind kind : look_.scene.kinds)
-    if (!nameOf(kind).isEmpty()) out.emplace_back(nameOf(kind), look_.palette.border(kind));
+  for (const BoxKind kind : look_.scene.kinds) {
+    if (nameOf(kind).isEmpty()) continue;
+    // Kinds that are told apart by no more than a shade of grey are one row.
+    const Color color = look_.palette.border(kind);
+    const auto alike = std::find_if(out.begin(), out.end(), [&](const auto& row) {
+      return kind != BoxKind::Module && look_.palette.isAlike(row.second, color);
+    });
+    if (alike == out.end())
+      out.emplace_back(nameOf(kind), color);
+    else
+      alike->first += QStringLiteral(", ") + nameOf(kind);
+  }
   return out;
 }
 
@@ -212,7 +223,7 @@ void CanvasFrame::paintHeatScale(QPainter& p) const {
 
 namespace {
 
-constexpr double legendRow = 17, swatch = 10, swatchGap = 5, legendPadding = 8;
+constexpr double legendRow = 17, swatch = 10, swatchGap = 5, legendPadding = 8, shortNameWidth = 62;
 
 }  // namespace
 
@@ -226,6 +237,13 @@ QRectF inCorner(Corner corner, QSizeF size, QSizeF canvas) {
   return {QPointF(x, y), size};
 }
 
+/// As many as the canvas has room for.
+size_t CanvasFrame::shortNameRows() const {
+  const double room = area_.height() - 60 - legendRow * static_cast<double>(legend().size());
+  if (!look_.isLegendOpen || look_.boxes.anyHeat || room < legendRow) return 0;
+  return std::min(look_.shortNames.size(), static_cast<size_t>(room / legendRow));
+}
+
 QSizeF CanvasFrame::legendSize(bool isFolded) const {
   constexpr double narrowest = 640, lowest = 300;
   if (look_.boxes.anyHeat) return isFolded ? QSizeF(96, 22) : QSizeF(156, 54);
@@ -235,8 +253,11 @@ QSizeF CanvasFrame::legendSize(bool isFolded) const {
   if (isFolded) return {count * (swatch + swatchGap) - swatchGap + 2 * legendPadding, swatch + legendPadding};
   const QFontMetricsF metrics(drawingFont(11, QFont::Normal));
   double wide = 0;
-  for (const auto& [text, color] : entries) wide = std::max(wide, metrics.horizontalAdvance(text));
-  return {wide + swatch + 3 * legendPadding, legendRow * count + legendPadding};
+  for (const auto& [text, color] : entries) wide = std::max(wide, metrics.horizontalAdvance(text) + swatch);
+  const size_t names = shortNameRows();
+  for (size_t i = 0; i < names; ++i)
+    wide = std::max(wide, shortNameWidth + metrics.horizontalAdvance(toQt(look_.shortNames[i].second)));
+  return {wide + 3 * legendPadding, legendRow * (count + static_cast<double>(names)) + legendPadding};
 }
 
 QRectF CanvasFrame::inScene(const QRectF& r) const {
@@ -244,24 +265,39 @@ QRectF CanvasFrame::inScene(const QRectF& r) const {
   return {seen_.topLeft() + r.topLeft() / scale, r.size() / scale};
 }
 
+QRectF CanvasFrame::legendAt(LegendSpot spot, QSizeF size) const {
+  const bool isLeft = spot.corner == Corner::BottomLeft || spot.corner == Corner::TopLeft;
+  return inCorner(spot.corner, size, area_.size()).translated(isLeft ? spot.shift : -spot.shift, 0);
+}
+
 bool CanvasFrame::isLegendFolded() const {
-  return !look_.isLegendOpen && covers(inCorner(look_.legendCorner, legendSize(false), area_.size()));
+  return !look_.isLegendOpen && covers(legendAt(look_.legendSpot, legendSize(false)));
 }
 
 QRectF CanvasFrame::legendPlace() const {
   const QSizeF size = legendSize(false);
   if (size.isEmpty()) return {};
-  return inCorner(look_.legendCorner, isLegendFolded() ? legendSize(true) : size, area_.size());
+  return legendAt(look_.legendSpot, isLegendFolded() ? legendSize(true) : size);
 }
 
-Corner CanvasFrame::freeCorner() const {
+LegendSpot CanvasFrame::freeSpot() const {
   constexpr std::array corners{Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight};
-  for (const Corner corner : corners)
-    if (look_.scene.isBlank(inScene(inCorner(corner, legendSize(false), area_.size())))) return corner;
-  for (const bool isFolded : {false, true})
+  constexpr double step = 40, edges = 24;
+  const auto firstOf = [&](QSizeF size, auto&& isFree) -> std::optional<LegendSpot> {
     for (const Corner corner : corners)
-      if (!covers(inCorner(corner, legendSize(isFolded), area_.size()))) return corner;
-  return Corner::BottomLeft;
+      if (isFree(legendAt({corner}, size))) return LegendSpot{corner};
+    for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft})
+      for (double shift = step; shift < area_.width() - size.width() - edges; shift += step)
+        if (isFree(legendAt({corner, shift}, size))) return LegendSpot{corner, shift};
+    return std::nullopt;
+  };
+  const QSizeF whole = legendSize(false), folded = legendSize(true);
+  if (whole.isEmpty()) return {};
+  if (const auto blank = firstOf(whole, [&](const QRectF& r) { return look_.scene.isBlank(inScene(r)); }))
+    return *blank;
+  for (const QSizeF size : {whole, folded})
+    if (const auto free = firstOf(size, [&](const QRectF& r) { return !covers(r); })) return *free;
+  return {};
 }
 
 void CanvasFrame::paintLegend(QPainter& p) const {
@@ -278,6 +314,12 @@ void CanvasFrame::paintLegend(QPainter& p) const {
     p.setPen(QPen(toQt(color), 1.4));
     p.setBrush(toQt(mix(look_.palette.surface, color, 0.3)));
     p.drawRoundedRect(QRectF(at, QSizeF(swatch, swatch)), 3, 3);
+    if (text == nameOf(BoxKind::Module)) {  // the sign that one opens, as in its box
+      constexpr double half = 2.5;
+      const QPointF middle = at + QPointF(swatch / 2, swatch / 2);
+      p.drawLine(middle - QPointF(half, 0), middle + QPointF(half, 0));
+      p.drawLine(middle - QPointF(0, half), middle + QPointF(0, half));
+    }
     if (isFolded) {
       at.rx() += swatch + swatchGap;
       continue;
@@ -287,6 +329,15 @@ void CanvasFrame::paintLegend(QPainter& p) const {
     p.drawText(QRectF(left, at.y() + swatch / 2 - legendRow / 2, r.right() - left, legendRow),
                Qt::AlignLeft | Qt::AlignVCenter, text);
     at.ry() += legendRow;
+  }
+  const size_t names = isFolded ? 0 : shortNameRows();
+  for (size_t i = 0; i < names; ++i, at.ry() += legendRow) {
+    const QRectF row(at.x(), at.y() + swatch / 2 - legendRow / 2, r.right() - at.x(), legendRow);
+    p.setPen(toQt(look_.palette.text));
+    p.drawText(row, Qt::AlignLeft | Qt::AlignVCenter, toQt(look_.shortNames[i].first));
+    p.setPen(toQt(look_.palette.dim));
+    p.drawText(row.adjusted(shortNameWidth, 0, 0, 0), Qt::AlignLeft | Qt::AlignVCenter,
+               toQt(look_.shortNames[i].second));
   }
 }
 

@@ -8,6 +8,8 @@
 #include <QPainter>
 #include <QStringList>
 #include <array>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "views/canvas/canvas_scene.h"
@@ -28,6 +30,12 @@ enum class Corner : uint8_t { BottomLeft, TopLeft, TopRight, BottomRight };
 /// A rectangle of that size in a corner of a canvas of that size.
 QRectF inCorner(Corner corner, QSizeF size, QSizeF canvas);
 
+/// Where the legend stands: in a corner, or so many pixels from there along the upper or the lower edge.
+struct LegendSpot {
+  Corner corner = Corner::BottomLeft;
+  double shift = 0;
+};
+
 struct FrameLook {
   const Palette& palette;
   const Scene& scene;
@@ -36,9 +44,10 @@ struct FrameLook {
   QString title;
   bool hasLegend = false;
   bool hasMarks = true;
-  Corner legendCorner = Corner::BottomLeft;
-  bool isLegendOpen = false;  ///< its words show, whatever they cover
-  bool isTopAside = false;    ///< the title and the names of modules show what is behind them
+  LegendSpot legendSpot{};
+  bool isLegendOpen = false;  ///< its words show, whatever they cover, and what stands for titles that have no room
+  std::vector<std::pair<std::string, std::string>> shortNames{};  ///< with what they stand for
+  bool isTopAside = false;  ///< the title and the names of modules show what is behind them
 };
 
 class CanvasFrame {
@@ -59,9 +68,11 @@ class CanvasFrame {
   /// colours; empty where there is none.
   QRectF legendPlace() const;
   bool isLegendFolded() const;
-  /// The first corner in which the whole legend covers nothing; otherwise, no boxes; otherwise, in which the folded one
-  /// covers none.
-  Corner freeCorner() const;
+  /// The first place in which the whole legend covers nothing; otherwise, no boxes; otherwise, in which the folded one
+  /// covers none. Corners come first.
+  LegendSpot freeSpot() const;
+  /// Whether the legend, as it is shown, covers a box or a title.
+  bool isLegendInTheWay() const { return covers(legendPlace()); }
 
  private:
   void findMarks();
@@ -78,6 +89,8 @@ class CanvasFrame {
   void paintHeatScale(QPainter& painter) const;
   void paintLegend(QPainter& painter) const;
   QSizeF legendSize(bool isFolded) const;
+  QRectF legendAt(LegendSpot spot, QSizeF size) const;
+  size_t shortNameRows() const;
   QRectF inScene(const QRectF& onCanvas) const;
   bool covers(const QRectF& onCanvas) const { return look_.scene.covers(inScene(onCanvas)); }
 

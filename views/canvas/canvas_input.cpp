@@ -216,6 +216,8 @@ CardText Canvas::tellOf(int index) {
   if (kernelOf_ && box.node) extra.kernel = kernelOf_(toQt(graph_->node(box.node).name));
   if (const double heat = boxes_.heat[i]; boxes_.anyHeat && !std::isnan(heat))
     extra.measured = decorations_.heatTitle + QStringLiteral(": ") + heatText(heat, decorations_.heatUnit);
+  const size_t spelling = places_.scale() == scale_ ? places_.spellings().of(box.title) : 0;
+  if (spelling > 0) extra.shownAs = toQt(spelled(box.title, formsOf(box.title), spelling));
   CardText text = cardOf(*scene_, index, extra);
   setAccessibleDescription(text.plain());
   return text;

@@ -155,9 +155,10 @@ void indexForPainting(Scene& scene) {
 
 }  // namespace
 
-SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
+SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel,
+                   const FormerOrder& former) {
   VisibleGraph view = makeVisibleGraph(*graph, options);
-  return makeScene(std::move(graph), options, std::move(view), cancel);
+  return makeScene(std::move(graph), options, std::move(view), cancel, former);
 }
 
 FirstSight firstSight(std::shared_ptr<const Graph> graph, const ViewOptions& options, const CancelToken& cancel) {
@@ -173,12 +174,15 @@ FirstSight firstSight(std::shared_ptr<const Graph> graph, const ViewOptions& opt
 }
 
 SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& options, VisibleGraph view,
-                   const CancelToken& cancel) {
+                   const CancelToken& cancel, const FormerOrder& former) {
   auto scene = std::make_shared<Scene>();
   scene->graph = std::move(graph);
   scene->options = options;
   scene->view = view.boxes.empty() ? makeVisibleGraph(*scene->graph, options) : std::move(view);
-  Result<Layout> layout = layoutGraph(scene->view, {.columns = options.columns, .flow = options.flow}, cancel);
+  Result<Layout> layout = layoutGraph(
+      scene->view,
+      {.columns = options.columns, .flow = options.flow, .before = former.order.get(), .keepsOrder = former.isKept},
+      cancel);
   if (!layout) return nullptr;
   scene->layout = std::move(*layout);
   scene->index = BoxIndex(scene->layout.boxes, scene->bounds().size());

@@ -56,9 +56,16 @@ struct Scene {
   bool isBlank(const QRectF& r) const;
 };
 using SceneRef = std::shared_ptr<const Scene>;
-SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {});
+/// What LayoutOptions say of the drawing before, of the same graph.
+struct FormerOrder {
+  std::shared_ptr<const LayoutOrder> order;
+  bool isKept = false;
+};
+SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, const CancelToken& = {},
+                   const FormerOrder& former = {});
 /// Of boxes that are known already.
-SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, VisibleGraph, const CancelToken& = {});
+SceneRef makeScene(std::shared_ptr<const Graph>, const ViewOptions&, VisibleGraph, const CancelToken& = {},
+                   const FormerOrder& former = {});
 
 /// What can be shown at once: the whole, or of very many boxes the first ones and, in `rest`, all that are to follow.
 struct FirstSight {

@@ -113,8 +113,7 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const QString detail = hasHeat ? heatText(look_.boxes.heat[i], look_.decorations.heatUnit) : toQt(box.detail);
   const bool two = hasTwoLines(!detail.isEmpty(), r.height(), look_.scale);
   const int size = pixels(M::titleSize);
-  const BoxTitle placed =
-      titleOf(scene_, index, look_.scale, !detail.isEmpty(), look_.places.wordsEnd(index, r.width()));
+  const BoxTitle placed = look_.places.titleOf(scene_, index, !detail.isEmpty());
   const SmallTitle& title = placed.text;
   if (title.form == SmallTitle::Form::None) return;
   const double left = r.left() + placed.left, right = r.left() + placed.right;
@@ -241,8 +240,7 @@ void ScenePainter::writeBox(size_t i, const Box& box, const QRectF& r, bool isIo
   const QFontMetricsF nameWidth(nameFont);
   const bool isModule = box.kind == BoxKind::Module;
   const double room = r.width() - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (isModule ? 16 : 0);
-  const int lines = two || box.repeat > 1 ? 1 : 2;
-  const SmallTitle title = smallTitle(box.title, M::titleSize, room, lines);
+  const SmallTitle title = look_.places.usualTitle(scene_, static_cast<int>(i));
   const double used = std::max(title.letters->width(title.first), title.letters->width(title.second));
   const bool isOfWords = isModule && scene_.options.words.contains(box.key);  // not of a name, whose end tells most
   QString name =

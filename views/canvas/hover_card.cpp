@@ -90,6 +90,7 @@ CardText cardOf(const Scene& scene, int index, const CardExtra& extra) {
   CardText card{toQt(box.title), box.name == box.title ? QString() : toQt(box.name), {}, {}};
   Writer out(card);
   const bool isEnd = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
+  out.row("drawn as", extra.shownAs);
   if (box.node && box.fold == Fold::None) {
     const Node& node = graph.node(box.node);
     out.row("operator", toQt(node.op->name));

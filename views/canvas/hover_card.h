@@ -23,9 +23,11 @@ struct CardText {
   QString plain() const;
 };
 
-/// What a scene does not know: which kernel computes a node, and a line of what was measured.
+/// What a scene does not know: which kernel computes a node, a line of what was measured, and what stands for its title
+/// in the drawing where that has no room.
 struct CardExtra {
   QString kernel, measured;
+  QString shownAs{};
 };
 CardText cardOf(const Scene& scene, int box, const CardExtra& extra = {});
 

@@ -34,7 +34,7 @@ class Placer {
         labels_(labels),
         wordsEnd_(wordsEnd) {}
 
-  void run() {
+  void namesAndCounts() {
     const auto& boxes = scene_.view.boxes;
     std::vector<int> open;
     for (size_t i = 0; i < boxes.size(); ++i)
@@ -45,7 +45,67 @@ class Placer {
     for (const int box : open) ofContainer(box);
     for (size_t i = 0; i < boxes.size(); ++i)
       if (!boxes[i].open && boxes[i].repeat > 1) countOf(static_cast<int>(i));
-    landmarks();
+  }
+
+  /// Where most boxes have no words: a name here and there, beside its box. Of very many boxes in one frame, where
+  /// there is nothing but boxes, it stands over some.
+  void landmarks(const Spellings& spellings) {
+    constexpr double cellWidth = 100, cellHeight = 34, mostWithWords = 0.5;
+    constexpr size_t crowd = 200, longest = 18, mostTried = 6;
+    const auto& boxes = scene_.view.boxes;
+    std::unordered_map<std::string_view, int> howMany;
+    std::vector<int> wordless;
+    size_t closed = 0;
+    for (size_t i = 0; i < boxes.size(); ++i) {
+      if (boxes[i].open) continue;
+      ++closed;
+      ++howMany[boxes[i].title];
+      if (!hasOwnWords(static_cast<int>(i))) wordless.push_back(static_cast<int>(i));
+    }
+    if (static_cast<double>(wordless.size()) < (1 - mostWithWords) * static_cast<double>(closed)) return;
+    std::map<std::pair<int, int>, std::vector<int>> cells;  // by row and column
+    const auto tellsMore = [&](int a, int b) {
+      const Box &x = boxes[static_cast<size_t>(a)], &y = boxes[static_cast<size_t>(b)];
+      if (rankOf(x.kind) != rankOf(y.kind)) return rankOf(x.kind) > rankOf(y.kind);
+      if (howMany[x.title] != howMany[y.title]) return howMany[x.title] < howMany[y.title];
+      return a < b;
+    };
+    for (const int box : wordless) {
+      const QPointF at = shown(box).center();
+      const std::pair cell{static_cast<int>(at.y() / cellHeight), static_cast<int>(at.x() / cellWidth)};
+      cells[cell].push_back(box);
+    }
+    const double line = names_.font().pixelSize() + 3;
+    const auto place = [&](int box, bool isFirst) {
+      const Box& b = boxes[static_cast<size_t>(box)];
+      const bool isByName = tellsMoreThanTitle(b) && b.name.size() <= longest;
+      const QString text =
+          toQt(isByName ? std::string_view(b.name) : spelled(b.title, formsOf(b.title), spellings.of(b.title)));
+      const QRectF r = shown(box);
+      const QSizeF size(names_.width(text) + 4, line);
+      const double middle = r.center().y() - line / 2;
+      const std::array<Candidate, 4> candidates{{{{r.right() + 2, middle}, true},
+                                                 {{r.left() - 2 - size.width(), middle}, true},
+                                                 {{r.center().x() - size.width() / 2, r.top() - 1 - line}, true},
+                                                 {{r.center().x() - size.width() / 2, r.bottom() + 1}, true}}};
+      if (const auto at = firstFree(candidates, size, box)) {
+        add(Kind::Landmark, box, *at, text);
+        return true;
+      }
+      if (!isFirst) return false;
+      const auto& around = b.parent < 0 ? scene_.view.roots : boxes[static_cast<size_t>(b.parent)].children;
+      const double top = std::max(0.0, middle), left = std::max(0.0, r.center().x() - size.width() / 2);
+      if (around.size() < crowd || !taken_.isFree({left - line, top - line, size.width() + 2 * line, 3 * line}))
+        return false;
+      add(Kind::Landmark, box, {{left, top}, size}, text);
+      return true;
+    };
+    for (auto& [cell, inside] : cells) {  // the first of them that has room
+      const size_t tried = std::min(mostTried, inside.size());
+      std::partial_sort(inside.begin(), inside.begin() + static_cast<ptrdiff_t>(tried), inside.end(), tellsMore);
+      for (size_t i = 0; i < tried && !place(inside[i], i == 0); ++i) {
+      }
+    }
   }
 
  private:
@@ -56,6 +116,13 @@ class Placer {
     bool isStrict = false;
     bool isOnMap = false;
   };
+
+  bool hasOwnWords(int box) const {
+    if (has_.empty()) has_.assign(scene_.view.boxes.size(), -1);
+    signed char& known = has_[static_cast<size_t>(box)];
+    if (known < 0) known = hasWords(scene_, box, scale_) ? 1 : 0;
+    return known > 0;
+  }
 
   bool isClosed(int box) const { return !scene_.view.boxes[static_cast<size_t>(box)].open; }
 
@@ -82,8 +149,7 @@ class Placer {
                         (r.height() + 2 * words) / scale_);
     if (c.isStrict && !isInReach(r, own)) return false;
     const bool hits = scene_.index.any(scene_.layout.boxes, around, [&](int box) {
-      if (box == own || (c.isOnMap && isAround(own, box) && !(isClosed(box) && hasWords(scene_, box, scale_))))
-        return false;
+      if (box == own || (c.isOnMap && isAround(own, box) && !(isClosed(box) && hasOwnWords(box)))) return false;
       if (isClosed(box)) return (hasLine(scene_, box, scale_) ? withWords(shown(box)) : shown(box)).intersects(r);
       return c.isStrict && shown(box).intersects(r) && !isAround(box, own);
     });
@@ -182,12 +248,14 @@ class Placer {
       wordsEnd_[box] = inside.left() - 2 - r.left();
     };
     if (r.width() - width >= words) return addInside();
-    const std::array<Candidate, 6> candidates{{{{r.right() - overlap, r.center().y() - high / 2}, true},
-                                               {{r.right() - overlap, r.top() + 1 - high}, true},
-                                               {{r.center().x() - width / 2, r.top() + 1 - high}, true},
-                                               {{r.left() + overlap - width, r.center().y() - high / 2}, true},
-                                               {{r.right() - overlap, r.bottom() - 1}, true},
-                                               {{r.center().x() - width / 2, r.bottom() - 1}, true}}};
+    // Its own words, which may be higher than the box, stay free.
+    const QRectF own = hasOwnWords(box) ? withWords(r) : r;
+    const std::array<Candidate, 6> candidates{{{{own.right() - overlap, r.center().y() - high / 2}, true},
+                                               {{own.right() - overlap, own.top() + 1 - high}, true},
+                                               {{r.center().x() - width / 2, own.top() + 1 - high}, true},
+                                               {{own.left() + overlap - width, r.center().y() - high / 2}, true},
+                                               {{own.right() - overlap, own.bottom() - 1}, true},
+                                               {{r.center().x() - width / 2, own.bottom() - 1}, true}}};
     if (const auto at = firstFree(candidates, {width, high}, box)) return add(Kind::Count, box, *at, count);
     if (width <= r.width()) addInside();
   }
@@ -220,71 +288,13 @@ class Placer {
     }
   }
 
-  /// Where most boxes have no words: a name here and there, beside its box. Of very many boxes in one frame, where
-  /// there is nothing but boxes, it stands over some.
-  void landmarks() {
-    constexpr double cellWidth = 100, cellHeight = 34, mostWithWords = 0.5;
-    constexpr size_t crowd = 200, longest = 18, mostTried = 6;
-    const auto& boxes = scene_.view.boxes;
-    std::unordered_map<std::string_view, int> howMany;
-    std::vector<int> wordless;
-    size_t closed = 0;
-    for (size_t i = 0; i < boxes.size(); ++i) {
-      if (boxes[i].open) continue;
-      ++closed;
-      ++howMany[boxes[i].title];
-      if (!hasWords(scene_, static_cast<int>(i), scale_)) wordless.push_back(static_cast<int>(i));
-    }
-    if (static_cast<double>(wordless.size()) < (1 - mostWithWords) * static_cast<double>(closed)) return;
-    std::map<std::pair<int, int>, std::vector<int>> cells;  // by row and column
-    const auto tellsMore = [&](int a, int b) {
-      const Box &x = boxes[static_cast<size_t>(a)], &y = boxes[static_cast<size_t>(b)];
-      if (rankOf(x.kind) != rankOf(y.kind)) return rankOf(x.kind) > rankOf(y.kind);
-      if (howMany[x.title] != howMany[y.title]) return howMany[x.title] < howMany[y.title];
-      return a < b;
-    };
-    for (const int box : wordless) {
-      const QPointF at = shown(box).center();
-      const std::pair cell{static_cast<int>(at.y() / cellHeight), static_cast<int>(at.x() / cellWidth)};
-      cells[cell].push_back(box);
-    }
-    const double line = names_.font().pixelSize() + 3;
-    const auto place = [&](int box, bool isFirst) {
-      const Box& b = boxes[static_cast<size_t>(box)];
-      const QString text = toQt(tellsMoreThanTitle(b) && b.name.size() <= longest ? b.name : b.title);
-      const QRectF r = shown(box);
-      const QSizeF size(names_.width(text) + 4, line);
-      const double middle = r.center().y() - line / 2;
-      const std::array<Candidate, 4> candidates{{{{r.right() + 2, middle}, true},
-                                                 {{r.left() - 2 - size.width(), middle}, true},
-                                                 {{r.center().x() - size.width() / 2, r.top() - 1 - line}, true},
-                                                 {{r.center().x() - size.width() / 2, r.bottom() + 1}, true}}};
-      if (const auto at = firstFree(candidates, size, box)) {
-        add(Kind::Landmark, box, *at, text);
-        return true;
-      }
-      if (!isFirst) return false;
-      const auto& around = b.parent < 0 ? scene_.view.roots : boxes[static_cast<size_t>(b.parent)].children;
-      const double top = std::max(0.0, middle), left = std::max(0.0, r.center().x() - size.width() / 2);
-      if (around.size() < crowd || !taken_.isFree({left - line, top - line, size.width() + 2 * line, 3 * line}))
-        return false;
-      add(Kind::Landmark, box, {{left, top}, size}, text);
-      return true;
-    };
-    for (auto& [cell, inside] : cells) {  // the first of them that has room
-      const size_t tried = std::min(mostTried, inside.size());
-      std::partial_sort(inside.begin(), inside.begin() + static_cast<ptrdiff_t>(tried), inside.end(), tellsMore);
-      for (size_t i = 0; i < tried && !place(inside[i], i == 0); ++i) {
-      }
-    }
-  }
-
   const Scene& scene_;
   const double scale_;
   const SmallText &names_, &counts_;
   std::vector<PlacedLabel>& labels_;
   std::unordered_map<int, double>& wordsEnd_;
   mutable Taken taken_;
+  mutable std::vector<signed char> has_;  ///< by box, whether it has words; -1: nobody asked
 };
 
 }  // namespace
@@ -335,36 +345,112 @@ double roomBeside(const Scene& scene, int box, double scale) {
 
 }  // namespace
 
-BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, double wordsEnd) {
-  const Box& b = scene.view.boxes[static_cast<size_t>(box)];
+namespace {
+
+/// Where the first line of a box has room, in pixels from its left end, and how many lines its title may take.
+struct Room {
+  double left = 0, right = 0;
+  int lines = 1;
+  double beyond = 0;  ///< how far words may stand out of the box at both ends instead
+  double width() const { return right - left; }
+};
+
+/// `wordsEnd`: a count that stands in the box begins there.
+Room roomOf(const Scene& scene, int box, double scale, bool hasDetail, double wordsEnd) {
   const QRectF whole = scene.rect(box);
   const QRectF r(whole.topLeft() * scale, whole.size() * scale);
   const double padding = SmallMetrics::padding(r.width());
-  BoxTitle out{{}, padding, std::min(r.width() - padding, wordsEnd)};
-  if (!hasLine(scene, box, scale)) return out;
+  Room room{padding, std::min(r.width() - padding, wordsEnd), 1, 0};
   const int size = SmallText::pixelsAt(M::titleSize, scale);
-  const bool isAlone = wordsEnd > r.width() - 1;
-  const int lines = isAlone && !hasTwoLines(hasDetail, r.height(), scale) && r.height() >= 2 * size ? 2 : 1;
-  out.text = smallTitle(b.title, size, out.right - out.left, lines);
-  if (out.text.form != SmallTitle::Form::Cut || !isAlone || r.height() > wordsHeight) return out;
-  const double beyond = std::min(overhang, roomBeside(scene, box, scale));
-  if (beyond <= 0) return out;
-  SmallTitle wider = smallTitle(b.title, size, r.width() + 2 * beyond, 1);
+  if (wordsEnd <= r.width() - 1) return room;
+  if (!hasTwoLines(hasDetail, r.height(), scale) && r.height() >= 2 * size) room.lines = 2;
+  const std::string& title = scene.view.boxes[static_cast<size_t>(box)].title;
+  if (r.height() <= wordsHeight && spellingFor(title, size, room.width(), room.lines) != size_t{0})
+    room.beyond = std::clamp(roomBeside(scene, box, scale), 0.0, overhang);
+  return room;
+}
+
+/// As `firstSpelling`, in the box or a little out of it.
+std::optional<size_t> spellingIn(const std::string& title, int pixels, const Room& room) {
+  const std::optional<size_t> in = spellingFor(title, pixels, room.width(), room.lines);
+  if (room.beyond <= 0 || in == size_t{0}) return in;
+  const std::optional<size_t> wider = spellingFor(title, pixels, room.right + room.left + 2 * room.beyond, 1);
+  return !in || (wider && *wider < *in) ? wider : in;
+}
+
+/// What the usual text of a box leaves to its title, and how many lines.
+std::pair<double, int> usualRoom(const Box& box, double width) {
+  constexpr double count = 34, sign = 16;
+  const bool hasSecondLine = !box.detail.empty() || !box.chips.empty();
+  return {width - 2 * M::padding - (box.repeat > 1 ? count : 0) - (box.kind == BoxKind::Module ? sign : 0),
+          hasSecondLine || box.repeat > 1 ? 1 : 2};
+}
+
+}  // namespace
+
+BoxTitle LabelPlaces::titleOf(const Scene& scene, int box, bool hasDetail) const {
+  const std::string& title = scene.view.boxes[static_cast<size_t>(box)].title;
+  if (!hasLine(scene, box, scale_)) return {};
+  const double width = scene.rect(box).width() * scale_;
+  const Room room = roomOf(scene, box, scale_, hasDetail, wordsEnd(box, INFINITY));
+  BoxTitle out{{}, room.left, room.right};
+  const int size = SmallText::pixelsAt(M::titleSize, scale_);
+  const size_t spelling = spellings_.of(title);
+  out.text = smallTitle(title, spelling, size, room.width(), room.lines);
+  const bool isWhole = out.text.form != SmallTitle::Form::Cut && out.text.form != SmallTitle::Form::None;
+  if (isWhole || room.beyond <= 0) return out;
+  SmallTitle wider = smallTitle(title, spelling, size, width + 2 * room.beyond, 1);
   if (wider.form == SmallTitle::Form::Whole || wider.form == SmallTitle::Form::Short)
-    out = {std::move(wider), -beyond, r.width() + beyond};
+    out = {std::move(wider), -room.beyond, width + room.beyond};
   return out;
 }
 
+SmallTitle LabelPlaces::usualTitle(const Scene& scene, int box) const {
+  const Box& b = scene.view.boxes[static_cast<size_t>(box)];
+  const auto [room, lines] = usualRoom(b, scene.rect(box).width());
+  return smallTitle(b.title, spellings_.of(b.title), M::titleSize, room, lines);
+}
+
+void LabelPlaces::findSpellings(const Scene& scene) {
+  const int size = SmallText::pixelsAt(M::titleSize, scale_);
+  for (size_t i = 0; i < scene.view.boxes.size(); ++i) {
+    const Box& box = scene.view.boxes[i];
+    const auto index = static_cast<int>(i);
+    if (box.open || formsOf(box.title).brief.empty() || !hasLine(scene, index, scale_)) continue;
+    const Room room = roomOf(scene, index, scale_, !box.detail.empty(), wordsEnd(index, INFINITY));
+    if (const auto first = spellingIn(box.title, size, room)) spellings_.add(box.title, formsOf(box.title), *first);
+  }
+}
+
+void LabelPlaces::findUsualSpellings(const Scene& scene) {
+  for (size_t i = 0; i < scene.view.boxes.size(); ++i) {
+    const Box& box = scene.view.boxes[i];
+    if (box.open || formsOf(box.title).brief.empty()) continue;
+    const auto [room, lines] = usualRoom(box, scene.layout.boxes[i].width);
+    if (const auto first = spellingFor(box.title, M::titleSize, room, lines))
+      spellings_.add(box.title, formsOf(box.title), *first);
+  }
+}
+
 bool hasWords(const Scene& scene, int box, double scale) {
-  const QSizeF size = scene.rect(box).size() * scale;
   if (!hasLine(scene, box, scale)) return false;
-  const double room = size.width() - 2 * SmallMetrics::padding(size.width());
-  return hasSmallTitle(scene.view.boxes[static_cast<size_t>(box)].title, SmallText::pixelsAt(M::titleSize, scale),
-                       room);
+  const std::string& title = scene.view.boxes[static_cast<size_t>(box)].title;
+  const double width = scene.rect(box).width() * scale;
+  const int size = SmallText::pixelsAt(M::titleSize, scale);
+  if (hasSmallTitle(title, size, width - 2 * SmallMetrics::padding(width))) return true;
+  const Room room = roomOf(scene, box, scale, true, INFINITY);
+  return room.beyond > 0 && spellingFor(title, size, width + 2 * room.beyond, 1).has_value();
 }
 
 LabelPlaces::LabelPlaces(const Scene& scene, double scale) : scale_(scale) {
-  if (M::detailSize * scale < SmallText::smallest) Placer(scene, scale, labels_, wordsEnd_).run();
+  if (M::detailSize * scale < SmallText::smallest) {
+    Placer placer(scene, scale, labels_, wordsEnd_);
+    placer.namesAndCounts();
+    findSpellings(scene);
+    placer.landmarks(spellings_);
+  } else {
+    findUsualSpellings(scene);
+  }
   if (scale <= edgeLabels) return;
   shiftEdgeLabels(scene);
   hideCoveredLabels(scene);

@@ -33,12 +33,11 @@ double middleOfFirstLine(bool hasDetail, const QRectF& shown, double scale);
 bool hasLine(const Scene& scene, int box, double scale);
 /// What a box that holds no others is called on its first line or two, and from where to where it has room for that, in
 /// pixels from its left end. Words that are as high as their box, or higher, may stand a little out of it where no
-/// other box is. `hasDetail`: its second line is taken; `wordsEnd`: a count that stands in it begins there.
+/// other box is.
 struct BoxTitle {
   SmallTitle text;
   double left = 0, right = 0;
 };
-BoxTitle titleOf(const Scene& scene, int box, double scale, bool hasDetail, double wordsEnd = INFINITY);
 /// Whether a box that holds no others has room for a word at this scale.
 bool hasWords(const Scene& scene, int box, double scale);
 
@@ -51,6 +50,12 @@ class LabelPlaces {
 
   double scale() const { return scale_; }
   const std::vector<PlacedLabel>& labels() const { return labels_; }
+  /// What titles are called in this drawing, at this scale.
+  const Spellings& spellings() const { return spellings_; }
+  /// Of a box that is too small for its usual text. `hasDetail`: its second line is taken.
+  BoxTitle titleOf(const Scene& scene, int box, bool hasDetail) const;
+  /// Of a box that has its usual text, in units of the scene.
+  SmallTitle usualTitle(const Scene& scene, int box) const;
   /// Of a box that holds no others: where its words end, in pixels from its left end; `width` where no count is in it.
   double wordsEnd(int box, double width) const {
     const auto it = wordsEnd_.find(box);
@@ -65,12 +70,15 @@ class LabelPlaces {
   bool showsEdgeLabel(size_t label) const { return label >= covered_.size() || covered_[label] == 0; }
 
  private:
+  void findSpellings(const Scene& scene);
+  void findUsualSpellings(const Scene& scene);
   void shiftEdgeLabels(const Scene& scene);
   void hideCoveredLabels(const Scene& scene);
 
   double scale_ = 0;
   std::vector<PlacedLabel> labels_;
   std::unordered_map<int, double> wordsEnd_;
+  Spellings spellings_;
   // By label of the layout, where labels of edges show
   std::vector<QPointF> shifts_;
   std::vector<char> covered_;

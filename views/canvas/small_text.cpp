@@ -65,12 +65,17 @@ QString SmallText::fitted(const QString& text, double room) const {
   if (width(QStringView(text)) <= room) return text;
   const std::string utf8 = text.toStdString();
   const Beginning beginning = beginningOf(utf8, room, *this);
-  return toQt(utf8.substr(0, beginning.size)) + (beginning.hasEllipsis ? QStringLiteral("…") : QString());
+  return toQt(utf8.substr(0, beginning.size)) + (beginning.isCut ? QStringLiteral("…") : QString());
 }
 
 namespace {
 
-/// Kept for as long as the program runs: thousands of boxes have a few dozen titles.
+const SmallText& titleLetters(int pixels, SmallText::Letters letters = SmallText::Letters::Usual) {
+  return SmallText::ofSize(pixels, QFont::Medium, letters);
+}
+
+}  // namespace
+
 const TitleForms& formsOf(std::string_view title) {
   static std::map<std::string, TitleForms, std::less<>> known;
   auto it = known.find(title);
@@ -78,25 +83,26 @@ const TitleForms& formsOf(std::string_view title) {
   return it->second;
 }
 
-FittedTitle fit(std::string_view title, double room, int lines, const SmallText& usual, const SmallText& narrow) {
-  static const TitleForms none;
-  const bool isWhole = narrow.width(title) <= room;
-  return fitTitle(title, isWhole ? none : formsOf(title), room, lines, usual, narrow);
+std::optional<size_t> spellingFor(std::string_view title, int pixels, double room, int lines) {
+  const SmallText& narrow = titleLetters(pixels, SmallText::Letters::Narrow);
+  if (!title.empty() && narrow.width(title) <= room) return 0;  // most do: no look at their forms
+  return firstSpelling(title, formsOf(title), room, lines, narrow);
 }
 
-}  // namespace
+SmallTitle smallTitle(std::string_view title, size_t spelling, int pixels, double room, int lines) {
+  const SmallText &usual = titleLetters(pixels), &narrow = titleLetters(pixels, SmallText::Letters::Narrow);
+  const FittedTitle t = fitTitle(title, formsOf(title), spelling, room, lines, usual, narrow);
+  const QString end = t.form == FittedTitle::Form::Cut ? QStringLiteral("…") : QString();
+  return {t.form, toQt(t.first) + end, toQt(t.second), t.isNarrow ? &narrow : &usual};
+}
 
 SmallTitle smallTitle(std::string_view title, int pixels, double room, int lines) {
-  const SmallText& usual = SmallText::ofSize(pixels, QFont::Medium);
-  const SmallText& narrow = SmallText::ofSize(pixels, QFont::Medium, SmallText::Letters::Narrow);
-  const FittedTitle t = fit(title, room, lines, usual, narrow);
-  return {t.form, toQt(t.first) + (t.hasEllipsis ? QStringLiteral("…") : QString()), toQt(t.second),
-          t.isNarrow ? &narrow : &usual};
+  return smallTitle(title, spellingFor(title, pixels, room, lines).value_or(0), pixels, room, lines);
 }
 
 bool hasSmallTitle(std::string_view title, int pixels, double room) {
-  const SmallText& narrow = SmallText::ofSize(pixels, QFont::Medium, SmallText::Letters::Narrow);
-  return fit(title, room, 1, narrow, narrow).form != FittedTitle::Form::None;
+  if (spellingFor(title, pixels, room, 1)) return true;
+  return !title.empty() && beginningOf(title, room, titleLetters(pixels, SmallText::Letters::Narrow)).size > 0;
 }
 
 }  // namespace graft

@@ -3,8 +3,8 @@
 // milliseconds.
 //
 //   const SmallText& text = SmallText::ofSize(9, QFont::Medium);
-//   QString s = text.fitted("layer_norm", room);   // "layer_norm", "laye…", "lay" or nothing
-//   SmallTitle t = smallTitle("layer_norm", 9, room, 1);   // of a box: narrower or in short before it is cut
+//   QString s = text.fitted("layer_norm", room);   // "layer_norm", "laye…" or nothing
+//   SmallTitle t = smallTitle("layer_norm", 0, 9, room, 1);   // of a box: narrower before it is cut; 1: "LN"
 #pragma once
 
 #include <QFont>
@@ -12,6 +12,7 @@
 #include <QString>
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "views/layout/layout.h"
@@ -35,8 +36,7 @@ class SmallText {
 
   const QFont& font() const { return font_; }
   double width(QStringView text) const;
-  /// The text where it fits, else its beginning with "…", else its first letters; empty where that would be fewer than
-  /// three.
+  /// The text where it fits, else its beginning with "…"; empty where that would be fewer than three letters.
   QString fitted(const QString& text, double room) const;
   double width(std::string_view utf8) const;
   double ellipsis() const { return ellipsis_; }
@@ -60,9 +60,15 @@ struct SmallTitle {
   QString first, second;               ///< its line, or both
   const SmallText* letters = nullptr;  ///< it is set in these
 };
-/// Of a title in UTF-8, in letters of that size. `lines` is 2 where there is room for a second.
+/// `titleForms`, kept for as long as the program runs: thousands of boxes have a few dozen titles.
+const TitleForms& formsOf(std::string_view title);
+/// `firstSpelling` in letters of that size. `lines` is 2 where there is room for a second.
+std::optional<size_t> spellingFor(std::string_view title, int pixels, double room, int lines);
+/// Of a title in UTF-8, spelled so (see small_titles.h), in letters of that size.
+SmallTitle smallTitle(std::string_view title, size_t spelling, int pixels, double room, int lines);
+/// Of one that stands alone: spelled as it has room.
 SmallTitle smallTitle(std::string_view title, int pixels, double room, int lines);
-/// Whether `smallTitle` would leave any of it on one line.
+/// Whether a box with that room for one line has words, whatever the spelling.
 bool hasSmallTitle(std::string_view title, int pixels, double room);
 
 }  // namespace graft

@@ -42,7 +42,7 @@ Json colours(Theme theme) {
   Json kinds = Json::array(), containers = Json::array(), heat = Json::array();
   for (int k = 0; k < boxKindCount; ++k) {
     const auto kind = static_cast<BoxKind>(k);
-    kinds.push_back({p.fill(kind).hex(), p.border(kind).hex()});
+    kinds.push_back({p.fill(kind).hex(), p.border(kind).hex(), p.block(kind).hex()});
   }
   for (int depth = 0; depth < 8; ++depth) containers.push_back(p.container(depth).hex());
   for (int step = 0; step <= 20; ++step) heat.push_back(p.heat(step / 20.0).hex());
@@ -122,8 +122,7 @@ Json bundlesJson(const VisibleGraph& view, const std::vector<uint32_t>& nets) {
   return bundles;
 }
 
-/// What titles become where they have no room, for those that are made of several words, have a short name, or begin as
-/// another operator is called.
+/// What titles become where they have no room, for those that are made of several words or have a short name.
 void addTitleForms(const VisibleGraph& view, Json& titles) {
   std::set<std::string_view> seen;
   for (const Box& box : view.boxes) {
@@ -132,7 +131,7 @@ void addTitleForms(const VisibleGraph& view, Json& titles) {
     Json j = Json::object();
     if (!forms.second.empty()) j["lines"] = {std::move(forms.first), std::move(forms.second)};
     if (!forms.brief.empty()) j["brief"] = std::move(forms.brief);
-    if (!forms.misread.empty()) j["misread"] = std::move(forms.misread);
+    if (forms.hasUsual) j["usual"] = std::move(forms.stem);
     if (!j.empty()) titles[box.title] = std::move(j);
   }
 }

@@ -47,6 +47,18 @@ class Writer {
 
   const Palette& colors() const { return p_; }
 
+  /// What titles are called, in all graphs of the drawing: told of each before any is drawn.
+  void spell(const VisibleGraph& graph, const Layout& layout) {
+    for (size_t i = 0; i < graph.boxes.size(); ++i) {
+      const Box& box = graph.boxes[i];
+      const TitleForms forms = titleForms(box.title);
+      if (box.open || forms.brief.empty()) continue;
+      const auto [room, lines] = titleRoom(box, layout.boxes[i]);
+      if (const auto first = firstSpelling(box.title, forms, room, lines, TitleLetters{narrowLetters}))
+        spellings_.add(box.title, forms, *first);
+    }
+  }
+
   void graph(const VisibleGraph& graph, const Layout& layout, const std::vector<Change>& changes, double dx,
              double dy) {
     bool isDiff = !changes.empty();
@@ -78,18 +90,25 @@ class Writer {
       fmt::format_to(
           out(), "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"12\" height=\"12\" rx=\"3\" fill=\"{}\" stroke=\"{}\"{}/>\n",
           x, y - 10, fill.hex(), border.hex(), dash);
+      if (name == boxKindName(BoxKind::Module))  // the sign that it can be opened, as in its box
+        fmt::format_to(out(), "<path d=\"M{:.1f} {:.1f}h5m-2.5 -2.5v5\" stroke=\"{}\" fill=\"none\"/>\n", x + 3.5,
+                       y - 4, border.hex());
       text(name, x + 17, y, 10, p_.dim, 400);
       x += 17 + textWidth(name, 10) + 18;
     };
-    for (int k = 0; k < boxKindCount; ++k) {
-      BoxKind kind = static_cast<BoxKind>(k);
-      if (used[k] && !boxKindName(kind).empty()) item(p_.fill(kind), p_.border(kind), boxKindName(kind), "");
+    for (const auto& [kind, name] : kindRows(used)) item(p_.fill(kind), p_.border(kind), name, "");
+    if (diff) {
+      item(mix(p_.surface, p_.change(Change::Removed), 0.15), p_.change(Change::Removed), "− removed",
+           " stroke-dasharray=\"4 3\"");
+      item(mix(p_.surface, p_.change(Change::Added), 0.15), p_.change(Change::Added), "+ added", "");
+      item(mix(p_.surface, p_.change(Change::Changed), 0.15), p_.change(Change::Changed), "~ changed", "");
     }
-    if (!diff) return;
-    item(mix(p_.surface, p_.change(Change::Removed), 0.15), p_.change(Change::Removed), "− removed",
-         " stroke-dasharray=\"4 3\"");
-    item(mix(p_.surface, p_.change(Change::Added), 0.15), p_.change(Change::Added), "+ added", "");
-    item(mix(p_.surface, p_.change(Change::Changed), 0.15), p_.change(Change::Changed), "~ changed", "");
+    for (const auto& [shown, title] : spellings_.shortNames()) {
+      text(shown, x, y, 10, p_.text, 500);
+      x += textWidth(shown, 10) + 6;
+      text(title, x, y, 10, p_.dim, 400);
+      x += textWidth(title, 10) + 18;
+    }
   }
 
   /// From 0 to the most that was measured.
@@ -109,9 +128,8 @@ class Writer {
 
   double legendWidth(const std::array<bool, boxKindCount>& used, bool diff) const {
     double w = 0;
-    for (int k = 0; k < boxKindCount; ++k)
-      if (const std::string_view name = boxKindName(static_cast<BoxKind>(k)); used[k] && !name.empty())
-        w += 35 + textWidth(name, 10);
+    for (const auto& [kind, name] : kindRows(used)) w += 35 + textWidth(name, 10);
+    for (const auto& [shown, title] : spellings_.shortNames()) w += 24 + textWidth(shown, 10) + textWidth(title, 10);
     return w + (diff ? 300 : 0);
   }
 
@@ -131,6 +149,23 @@ class Writer {
   }
 
  private:
+  /// What the legend says of kinds: those that are no more than shades of grey apart are one entry.
+  std::vector<std::pair<BoxKind, std::string>> kindRows(const std::array<bool, boxKindCount>& used) const {
+    std::vector<std::pair<BoxKind, std::string>> rows;
+    for (int k = 0; k < boxKindCount; ++k) {
+      const auto kind = static_cast<BoxKind>(k);
+      if (!used[static_cast<size_t>(k)] || boxKindName(kind).empty()) continue;
+      const auto alike = std::find_if(rows.begin(), rows.end(), [&](const auto& row) {
+        return kind != BoxKind::Module && Palette::isAlike(p_.border(row.first), p_.border(kind));
+      });
+      if (alike == rows.end())
+        rows.emplace_back(kind, boxKindName(kind));
+      else
+        alike->second += ", " + std::string(boxKindName(kind));
+    }
+    return rows;
+  }
+
   std::back_insert_iterator<std::string> out() { return std::back_inserter(body_); }
 
   void path(const EdgePath& edge) {
@@ -208,6 +243,13 @@ class Writer {
     text(tints_.figures[i], right, baseline, 10, p_.dim, 500, " text-anchor=\"end\"");
   }
 
+  /// What a box leaves to its title, and how many lines.
+  static std::pair<double, int> titleRoom(const Box& box, const Rect& r) {
+    const bool hasSecondLine = !box.detail.empty() || !box.chips.empty();
+    return {r.width - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (box.kind == BoxKind::Module ? 16 : 0),
+            hasSecondLine || box.repeat > 1 ? 1 : 2};
+  }
+
   void box(size_t i, const Box& box, const Rect& r, Change change, bool isDiff) {
     bool isIo = box.kind == BoxKind::Input || box.kind == BoxKind::Output;
     Color fill = p_.fill(box.kind), border = p_.border(box.kind);
@@ -243,12 +285,12 @@ class Writer {
             fmt::format(" stroke-width=\"{}\"{}", width, extra));
     bool two = !box.detail.empty() || !box.chips.empty();
     double y = r.y + (two ? 18.5 : r.height / 2 + 4.5);
-    double room = r.width - 2 * M::padding - (box.repeat > 1 ? 34 : 0) - (box.kind == BoxKind::Module ? 16 : 0);
+    const auto [room, lineCount] = titleRoom(box, r);
     const TitleForms forms = titleForms(box.title);
-    const FittedTitle set =
-        fitTitle(box.title, forms, room, two || box.repeat > 1 ? 1 : 2, TitleLetters{}, TitleLetters{narrowLetters});
+    const FittedTitle set = fitTitle(box.title, forms, spellings_.of(box.title), room, lineCount, TitleLetters{},
+                                     TitleLetters{narrowLetters});
     const TitleLetters letters{set.isNarrow ? narrowLetters : 1};
-    const std::string title = std::string(set.first) + (set.hasEllipsis ? "…" : "");
+    const std::string title = std::string(set.first) + (set.form == FittedTitle::Form::Cut ? "…" : "");
     double used = std::max(letters.width(title), letters.width(set.second)) * 1.04;
     const bool hasName = box.name != box.title && set.form == FittedTitle::Form::Whole && room - used >= 28;
     std::string name = hasName ? elide(box.name, M::nameSize, room - used - 8, true) : "";
@@ -313,6 +355,7 @@ class Writer {
   const DrawOptions& options_;
   const Tints& tints_;
   Palette p_;
+  Spellings spellings_;
   Color title_, dim_;  ///< of the text in the box that is written
   std::string body_;
 };
@@ -376,6 +419,7 @@ std::string compose(const DrawOptions& options, const std::vector<std::pair<std:
   const bool isBeside = options.flow == Flow::Down && !options.isStacked;
   bool titled = std::any_of(parts.begin(), parts.end(), [](auto& p) { return !p.first.empty(); });
   std::array<bool, boxKindCount> used{};
+  for (const auto& [title, part] : parts) writer.spell(part->view, part->layout);
   for (size_t i = 0; i < parts.size(); ++i) {
     const Part& part = *parts[i].second;
     if (titled && (i == 0 || !isBeside)) top += 26;

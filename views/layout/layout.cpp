@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 
 namespace graft {
 
@@ -22,6 +23,20 @@ Rect boxSize(const Box& box, Flow flow) {
   r.width = std::clamp(std::max(first, second + 2) + 2 * M::padding, 64.0, M::maxWidth);
   r.height = box.detail.empty() && box.chips.empty() ? 28 : 46;
   return r;
+}
+
+std::optional<double> LayoutOrder::placeOf(uint64_t name) const {
+  const auto it = std::lower_bound(places.begin(), places.end(), name,
+                                   [](const auto& place, uint64_t wanted) { return place.first < wanted; });
+  return it != places.end() && it->first == name ? std::optional(it->second) : std::nullopt;
+}
+
+LayoutOrder LayoutOrder::over(const LayoutOrder& other) const {
+  LayoutOrder both;
+  both.places.reserve(std::max(places.size(), other.places.size()));
+  std::set_union(places.begin(), places.end(), other.places.begin(), other.places.end(),
+                 std::back_inserter(both.places), [](const auto& a, const auto& b) { return a.first < b.first; });
+  return both;
 }
 
 std::array<Point, 3> arrowHead(const EdgePath& edge) {

@@ -7,7 +7,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/base/progress.h"
@@ -39,6 +42,15 @@ struct EdgeLabel {
   std::string text;
 };
 
+/// The order from left to right in which a layout has boxes and the ways between them; of a drawing that runs to the
+/// right, from top to bottom. Names are numbers that mean the same in each layout of one graph.
+struct LayoutOrder {
+  std::vector<std::pair<uint64_t, double>> places;  ///< by name; places in different modules say nothing of each other
+  std::optional<double> placeOf(uint64_t name) const;
+  /// These places, and of what has none here those that it has there.
+  LayoutOrder over(const LayoutOrder& other) const;
+};
+
 struct Layout {
   std::vector<Rect> boxes;  ///< by box of the visible graph
   std::vector<EdgePath> edges;
@@ -46,6 +58,7 @@ struct Layout {
   double width = 0, height = 0;
   Flow flow = Flow::Down;
   std::string engine;  ///< "dot" or "layered"
+  LayoutOrder order;   ///< layered
 };
 
 /// Automatic is the layered one: it keeps modules in blocks and edges clear of boxes, and never makes anybody wait.
@@ -59,6 +72,10 @@ struct LayoutOptions {
   Flow flow = Flow::Down;
   double graphvizSeconds = 1.0;  ///< after that dot is killed
   size_t graphvizBoxes = 1500;   ///< more boxes are not tried with dot
+  /// Of the drawing that is shown now, with other modules open: what is in both keeps its order, unless crossings fall
+  /// where it does not (layered). It must outlive the call.
+  const LayoutOrder* before = nullptr;
+  bool keepsOrder = false;  ///< with `before`: however many crossings there are, as where a module is closed
 };
 
 /// Metrics that layouts and painters share, in pixels at a scale of 1.

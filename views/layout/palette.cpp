@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstdlib>
 
 namespace graft {
 namespace {
@@ -95,8 +96,18 @@ Color Palette::border(BoxKind kind) const {
 }
 
 Color Palette::block(BoxKind kind) const {
-  const bool isEnd = kind == BoxKind::Input || kind == BoxKind::Output;
-  return mix(surface, border(kind), isEnd ? 0.25 : 0.4);
+  constexpr double least = 1.4, quiet = 0.4, most = 0.95, step = 0.05;
+  constexpr int deep = 3;
+  const Color hueOf = kind == BoxKind::Input || kind == BoxKind::Output ? dim : hue(kind);
+  const Color behind = container(deep);
+  double part = quiet;
+  while (part < most && contrast(mix(surface, hueOf, part), behind) < least) part += step;
+  return mix(surface, hueOf, part);
+}
+
+bool Palette::isAlike(Color a, Color b) {
+  constexpr int apart = 60;  // in all channels together
+  return std::abs(a.r - b.r) + std::abs(a.g - b.g) + std::abs(a.b - b.b) < apart;
 }
 
 Color Palette::container(int depth) const {

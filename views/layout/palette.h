@@ -35,8 +35,10 @@ struct Palette {
   Color hue(BoxKind) const;
   Color fill(BoxKind) const;
   Color border(BoxKind) const;
-  /// The fill of a box that is too small for a border; the text's colour can be read on it.
+  /// The fill of a box that is too small for a border: seen on any ground, and the text's colour can be read on it.
   Color block(BoxKind) const;
+  /// Whether nobody tells these two apart in a small sign: legends make one row of kinds of such colours.
+  static bool isAlike(Color a, Color b);
   /// Containers get a faint tint that grows with their depth.
   Color container(int depth) const;
   Color change(Change) const;

@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/ir/operators/operator_facts.h"
 #include "views/layout/node_text.h"
 
 namespace graft {
@@ -58,6 +57,8 @@ std::string_view usualName(std::string_view title) {
       {"matmul", "@"},
       {"bmm", "@"},
       {"mm", "@"},
+      {"addmm", "@+"},
+      {"baddbmm", "@+"},
       {"linear", "lin"},
       {"conv1d", "conv"},
       {"conv2d", "conv"},
@@ -114,8 +115,7 @@ std::string_view usualName(std::string_view title) {
 }
 
 /// "native_layer_norm_backward": "layer_norm bwd", "LN bwd". Of "inputs_0", "in 0".
-std::vector<std::string> briefNames(std::string_view title) {
-  std::vector<std::string> names;
+void addBriefNames(std::string_view title, TitleForms& forms) {
   std::string_view core = title;
   if (core.size() > 1 && core.ends_with('_')) core.remove_suffix(1);  // in place
   std::string end;
@@ -126,15 +126,21 @@ std::vector<std::string> briefNames(std::string_view title) {
       digits > 0 && digits < core.size()) {
     std::string_view stem = core.substr(0, core.size() - digits);
     if (stem.ends_with('_') || stem.ends_with(' ')) stem.remove_suffix(1);
-    if (stem == "input" || stem == "inputs" || stem == "output" || stem == "outputs")
-      return {std::string(usualName(stem)) + " " + std::string(core.substr(core.size() - digits))};
+    if (stem == "input" || stem == "inputs" || stem == "output" || stem == "outputs") {
+      forms.stem = stem;
+      forms.hasUsual = true;
+      forms.brief = {std::string(usualName(stem)) + " " + std::string(core.substr(core.size() - digits))};
+      return;
+    }
   }
   const std::string_view all = core;
   for (const std::string_view prefix : {"_", "native_", "unsafe_"})
     if (core.size() > prefix.size() && core.starts_with(prefix)) core.remove_prefix(prefix.size());
-  if (core != all || !end.empty()) names.push_back(std::string(core) + end);
-  if (const std::string_view usual = usualName(core); !usual.empty()) names.push_back(std::string(usual) + end);
-  return names;
+  forms.stem = core;
+  if (core != all || !end.empty()) forms.brief.push_back(std::string(core) + end);
+  const std::string_view usual = usualName(core);
+  forms.hasUsual = !usual.empty();
+  if (forms.hasUsual) forms.brief.push_back(std::string(usual) + end);
 }
 
 }  // namespace
@@ -144,14 +150,30 @@ TitleForms titleForms(std::string_view title) {
   const auto [first, second] = inTwoLines(title);
   forms.first = first;
   forms.second = second;
-  forms.brief = briefNames(title);
-  for (size_t size = SmallMetrics::fewest; size < title.size(); ++size)
-    if (isOperatorName(title.substr(0, size))) forms.misread.push_back(size);
+  addBriefNames(title, forms);
   return forms;
 }
 
-bool isOperatorName(std::string_view name) {
-  return factsOf("aten." + std::string(name)).family != OperatorFamily::Unknown;
+void Spellings::add(std::string_view title, const TitleForms& forms, size_t spelling) {
+  if (forms.brief.empty()) return;
+  auto it = titles_.find(title);
+  if (it == titles_.end()) it = titles_.emplace(title, Known{forms, 0}).first;
+  it->second.spelling = std::max(it->second.spelling, spelling);
+  if (forms.hasUsual && spelling == forms.brief.size()) usual_.insert(forms.stem);
+}
+
+size_t Spellings::of(std::string_view title) const {
+  const auto it = titles_.find(title);
+  if (it == titles_.end()) return 0;
+  const auto& [forms, spelling] = it->second;
+  return forms.hasUsual && usual_.contains(forms.stem) ? forms.brief.size() : spelling;
+}
+
+std::vector<std::pair<std::string, std::string>> Spellings::shortNames() const {
+  std::vector<std::pair<std::string, std::string>> out;
+  for (const auto& [title, known] : titles_)
+    if (const size_t spelling = of(title); spelling > 0) out.emplace_back(spelled(title, known.forms, spelling), title);
+  return out;
 }
 
 }  // namespace graft

@@ -202,18 +202,19 @@ class FrameTest : public test::WindowFixture {
     QVERIFY(!scene.covers({module.bottomRight() - QPointF(5, 5), QSizeF(4, 4)}));
   }
 
-  void theFoldedLegendStandsInTheCornerThatIsFree() {
+  void theFoldedLegendStandsWhereItIsFree() {
     Canvas canvas;
     canvas.setLegendVisible(true);
     canvas.resize(700, 420);
     canvas.show();
     ViewOptions all;
     all.depth = -1;
+    all.foldRepeats = false;
     canvas.setViewOptions(all);
-    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(60)));
     QVERIFY(canvas.scene());
     bool isFolded = false;
-    for (const double scale : {0.5, 0.8, 1.0})
+    for (const double scale : {0.12, 0.2, 0.3})
       for (int step = 0; step < 12; ++step) {
         canvas.setView({0, step * canvas.scene()->bounds().height() / 12}, scale);
         canvas.setLegendVisible(true);  // its corner is chosen anew

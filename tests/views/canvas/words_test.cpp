@@ -1,5 +1,7 @@
 // Where names, counts and landmarks stand while boxes are too small for their usual text: on no box that is not theirs.
 #include <QTest>
+#include <map>
+#include <string>
 
 #include "tests/views/support/named_boxes.h"
 #include "tests/views/support/sample_graphs.h"
@@ -220,6 +222,7 @@ class WordsTest : public QObject {
       for (const double room : {0.0, 8.0, 20.0, 200.0}) {
         const QString fitted = words.fitted(text, room);
         QCOMPARE(beginningOf(utf8, room, words).size > 0, !fitted.isEmpty());
+        QVERIFY(fitted == text || fitted.isEmpty() || fitted.endsWith(QChar(0x2026)));
         QVERIFY(words.width(QStringView(fitted)) <= room);
       }
     }
@@ -254,23 +257,47 @@ class WordsTest : public QObject {
     const SmallTitle cut = set("squeeze", usual("sque…"));
     QVERIFY(cut.form == Form::Cut);
     QVERIFY2(cut.first.startsWith(QStringLiteral("sque")) && cut.first.endsWith(QChar(0x2026)), qPrintable(cut.first));
-    QVERIFY(set("squeeze", usual("s")).form == Form::None);
+    QVERIFY(set("squeeze", usual("squ")).form == Form::None);
     QVERIFY(set("", 100).form == Form::None);
   }
 
   /// "exp" of "expand" would be another operator.
-  void noTitleIsCutToAnotherOperatorsName() {
-    for (const char* title : {"expand", "logical_and", "addmm", "maximum", "softmax", "squeeze", "view_as"})
+  void whatIsCutSaysSo() {
+    bool isCut = false;
+    for (const char* title : {"expand", "logical_and", "squeeze", "view_as", "max_pool2d"})
       for (double room = 5; room < 60; room += 0.25) {
         const SmallTitle t = smallTitle(title, 9, room, 2);
-        if (t.form == SmallTitle::Form::Cut)
-          QVERIFY2(t.first.endsWith(QChar(0x2026)) || !isOperatorName(t.first.toStdString()), qPrintable(t.first));
+        if (t.form != SmallTitle::Form::Cut) continue;
+        isCut = true;
+        QVERIFY2(t.first.endsWith(QChar(0x2026)) && t.first.size() > 3, qPrintable(t.first));
       }
-    QVERIFY(isOperatorName("exp") && isOperatorName("relu") && !isOperatorName("squ"));
-    bool isCut = false;  // other beginnings stay
-    for (double room = 10; room < 20; room += 0.25)
-      isCut |= smallTitle("squeeze", 9, room, 1).first == QStringLiteral("squ");
     QVERIFY(isCut);
+  }
+
+  /// Whatever room its boxes have.
+  void anOperatorHasOneSpellingAtEachZoom() {
+    for (const bool folds : {true, false}) {
+      const SceneRef scene = sceneOf(test::encoder(4), {.depth = -1, .foldRepeats = folds});
+      bool isShort = false, isWhole = false;
+      for (double scale = 0.1; scale < 1.3; scale *= 1.08) {
+        const LabelPlaces places(*scene, scale);
+        std::map<std::string, QString> spelledAs;
+        for (size_t i = 0; i < scene->view.boxes.size(); ++i) {
+          const Box& box = scene->view.boxes[i];
+          if (box.open) continue;
+          const auto index = static_cast<int>(i);
+          const bool isUsual = Metrics::detailSize * scale >= SmallText::smallest;
+          const SmallTitle title =
+              isUsual ? places.usualTitle(*scene, index) : places.titleOf(*scene, index, !box.detail.empty()).text;
+          if (title.form == SmallTitle::Form::None || title.form == SmallTitle::Form::Cut) continue;
+          const QString words = title.first + title.second;
+          const auto [known, isNew] = spelledAs.try_emplace(box.title, words);
+          QVERIFY2(known->second == words, qPrintable(known->second + QStringLiteral(" and ") + words));
+          (title.form == SmallTitle::Form::Short ? isShort : isWhole) = true;
+        }
+      }
+      QVERIFY(isShort && isWhole);
+    }
   }
 
   void aBoxHasWordsWhereItsTitleIsSet() {
@@ -286,10 +313,11 @@ class WordsTest : public QObject {
       return QRectF(r.topLeft() * scale, r.size() * scale);
     };
     int wider = 0;
-    for (double scale = 0.1; scale < 0.5; scale *= 1.1)
+    for (double scale = 0.1; scale < 0.5; scale *= 1.1) {
+      const LabelPlaces places(*scene, scale);
       for (size_t i = 0; i < scene->view.boxes.size(); ++i) {
         if (scene->view.boxes[i].open) continue;
-        const BoxTitle title = titleOf(*scene, static_cast<int>(i), scale, !scene->view.boxes[i].detail.empty());
+        const BoxTitle title = places.titleOf(*scene, static_cast<int>(i), !scene->view.boxes[i].detail.empty());
         if (title.text.form == SmallTitle::Form::None) continue;
         QVERIFY(title.text.letters->width(QStringView(title.text.first)) <= title.right - title.left + 0.01);
         const QRectF r = shown(i, scale);
@@ -300,6 +328,7 @@ class WordsTest : public QObject {
         for (size_t k = 0; k < scene->view.boxes.size(); ++k)
           QVERIFY(k == i || scene->view.boxes[k].open || !shown(k, scale).intersects(words));
       }
+    }
     QVERIFY(wider > 0);
   }
 
@@ -363,6 +392,32 @@ class WordsTest : public QObject {
     const LabelPlaces places(scene, 1);
     QVERIFY(places.showsEdgeLabel(0));
     QVERIFY(!places.showsEdgeLabel(1));
+  }
+
+  /// A count that stands below or above its box leaves the words of the box alone, which may be higher than it.
+  void aCountCoversNoWordsOfItsBox() {
+    constexpr double high = 12;
+    int beside = 0;
+    for (const Flow flow : {Flow::Down, Flow::Right}) {
+      const SceneRef scene = sceneOf(test::encoder(6), {.depth = 1, .flow = flow});
+      for (double scale = 0.08; scale < 0.5; scale *= 1.06) {
+        const LabelPlaces places(*scene, scale);
+        for (const PlacedLabel& label : places.labels()) {
+          const Box& box = scene->view.boxes[static_cast<size_t>(label.box)];
+          if (label.kind != PlacedLabel::Kind::Count || box.open) continue;
+          const BoxTitle title = places.titleOf(*scene, label.box, !box.detail.empty());
+          if (title.text.form == SmallTitle::Form::None) continue;
+          const QRectF whole = scene->rect(label.box), r(whole.topLeft() * scale, whole.size() * scale);
+          if (r.height() > high) continue;
+          ++beside;
+          const double used = title.text.letters->width(QStringView(title.text.first));
+          const double left = r.left() + (title.left + title.right - used) / 2;
+          const QRectF words(left, r.center().y() - high / 2, used, high);
+          QVERIFY2(!words.intersects(label.at.adjusted(1.5, 1.5, -1.5, -1.5)), qPrintable(QString::number(scale)));
+        }
+      }
+    }
+    QVERIFY(beside > 0);
   }
 
   void paddingTakesLittleOfANarrowBox() {

@@ -166,6 +166,29 @@ TEST_CASE("a file is complete or absent, and its format follows its name") {
   CHECK_FALSE(std::filesystem::exists(dir / "no"));
 }
 
+TEST_CASE("a box that is too small for its border is seen, and words can be read on it") {
+  for (const Theme theme : {Theme::Light, Theme::Dark}) {
+    const Palette p = palette(theme);
+    for (int k = 0; k < boxKindCount; ++k) {
+      const auto kind = static_cast<BoxKind>(k);
+      CAPTURE(k, static_cast<int>(theme));
+      for (const Color behind : {p.background, p.container(0), p.container(3)})
+        CHECK(contrast(p.block(kind), behind) >= 1.4);
+      CHECK(contrast(p.text, p.block(kind)) >= legible);
+    }
+  }
+}
+
+TEST_CASE("kinds of one grey are one entry of a legend") {
+  const Palette p = palette(Theme::Light);
+  CHECK(Palette::isAlike(p.border(BoxKind::Shape), p.border(BoxKind::Arithmetic)));
+  CHECK_FALSE(Palette::isAlike(p.border(BoxKind::Product), p.border(BoxKind::Lookup)));
+  Graph g = test::encoder(1);
+  const Result<std::string> svg = drawSvg(g, {.depth = -1});
+  REQUIRE(svg);
+  CHECK_THAT(*svg, ContainsSubstring(">shape, arithmetic<"));
+}
+
 TEST_CASE("text on every kind of box is readable in both themes") {
   for (Theme theme : {Theme::Light, Theme::Dark}) {
     Palette p = palette(theme);

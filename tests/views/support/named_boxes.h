@@ -38,12 +38,12 @@ inline NamedBoxes namedBoxes(const Scene& scene, double scale) {
   size_t words = 0, named = 0, cut = 0;
   for (size_t i = 0; i < boxes.size(); ++i) {
     if (boxes[i].open) continue;
-    const bool has = hasWords(scene, static_cast<int>(i), scale);
+    const SmallTitle title = places.titleOf(scene, static_cast<int>(i), !boxes[i].detail.empty()).text;
+    const bool has = title.form != SmallTitle::Form::None;
     bool isTold = has || told.contains(static_cast<int>(i));
     for (int up = boxes[i].parent; up >= 0 && !isTold; up = boxes[static_cast<size_t>(up)].parent)
       isTold = told.contains(up) && 10 * holds[static_cast<size_t>(up)] <= closed;
     words += has;
-    const SmallTitle title = titleOf(scene, static_cast<int>(i), scale, !boxes[i].detail.empty()).text;
     named += isTold;
     if (!has || title.form != SmallTitle::Form::Cut) continue;
     ++cut;

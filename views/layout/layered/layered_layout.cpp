@@ -2,6 +2,8 @@
 // ports where edges pass through its border. An edge is the chain of its pieces in all the levels it crosses.
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <functional>
 #include <map>
 #include <set>
 #include <span>
@@ -66,10 +68,15 @@ class Nested {
 
   Status place() {
     itemOf_.assign(graph_.boxes.size(), -1);
+    for (Container& c : containers_) {
+      c.level.before = options_.before;
+      c.level.keepsOrder = options_.keepsOrder;
+    }
     for (size_t i = 0; i < graph_.boxes.size(); ++i)
       if (graph_.boxes[i].parent < 0 || graph_.boxes[graph_.boxes[i].parent].open) addBox(static_cast<int>(i));
     pieces_.resize(graph_.edges.size());
     netOf_.resize(graph_.edges.size());
+    netNames_.resize(graph_.edges.size());
     labelsOf_.resize(graph_.boxes.size());
     findBundles();
     planEdges();
@@ -112,16 +119,42 @@ class Nested {
     Rect size = box.open ? Rect{} : boxSize(box, options_.flow);
     itemOf_[i] = isDown() ? at(box.parent).level.addItem(size.width, size.height)
                           : at(box.parent).level.addItem(size.height, size.width);
+    setName(itemOf(i), nameOfBox(i));
   }
 
-  int port(int container, uint32_t value, bool in) {
+  /// Modules of both passes of a training step have one key.
+  uint64_t nameOfBox(int box) const {
+    constexpr uint64_t module = 1, backward = 2;
+    if (box < 0) return 0;
+    const Box& b = graph_.boxes[box];
+    const uint64_t kind = (b.kind == BoxKind::Module ? module : 0) + (b.isInBackward ? backward : 0);
+    return derivedName(std::hash<std::string>{}(b.key), kind, 0);
+  }
+
+  void setName(LevelItem& item, uint64_t name) const {
+    item.name = name;
+    if (options_.before) item.before = options_.before->placeOf(name).value_or(NAN);
+  }
+
+  /// `e` flows through it; `beyond`: the item outside of the container that it comes from or goes to.
+  int port(int container, size_t e, bool in, const LevelItem& beyond) {
     auto& ports = in ? at(container).inPorts : at(container).outPorts;
-    auto [it, isNew] = ports.try_emplace(value, 0);
-    if (isNew) it->second = at(container).level.addItem(8, 0, in ? LevelItem::Kind::InPort : LevelItem::Kind::OutPort);
+    auto [it, isNew] = ports.try_emplace(netOf_[e], 0);
+    if (!isNew) return it->second;
+    Level& level = at(container).level;
+    it->second = level.addItem(8, 0, in ? LevelItem::Kind::InPort : LevelItem::Kind::OutPort);
+    LevelItem& item = level.items[it->second];
+    constexpr uint64_t noStep = 1ULL << 40;  // a dummy of the container's edges has one
+    setName(item, derivedName(nameOfBox(container), netNames_[e], noStep + (in ? 1 : 2)));
+    if (std::isnan(item.before) && !beyond.isHint) {
+      item.before = beyond.before;
+      item.isHint = !std::isnan(item.before);
+    }
     return it->second;
   }
 
-  int edgeIn(int container, int from, int to, uint32_t net) {
+  int edgeIn(int container, int from, int to, size_t e) {
+    const uint32_t net = netOf_[e];
     Container& c = at(container);
     auto& list = c.known[uint64_t(uint32_t(from)) << 32 | uint32_t(to)];
     for (auto [edge, n] : list)
@@ -130,6 +163,7 @@ class Nested {
     edge.from = from;
     edge.to = to;
     edge.net = net;
+    edge.netName = netNames_[e];
     edge.joins = net >= firstBundle;
     int index = c.level.addEdge(std::move(edge));
     list.push_back({index, net});
@@ -152,6 +186,7 @@ class Nested {
     std::map<uint64_t, std::vector<uint32_t>> values;  // by ends: edges
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       netOf_[e] = graph_.edges[e].value.index;
+      netNames_[e] = derivedName(0, netOf_[e], 1);
       if (!options_.bundles) continue;
       const auto [from, to] = endsOf(graph_.edges[e]);
       const auto isSingle = [&](int box) { return graph_.boxes[box].nodeCount == 1 && graph_.boxes[box].repeat == 1; };
@@ -163,8 +198,11 @@ class Nested {
       std::set<uint32_t> different;
       for (const uint32_t e : edges) different.insert(graph_.edges[e].value.index);
       if (different.size() <= few) continue;
+      const uint64_t name =
+          derivedName(nameOfBox(static_cast<int>(ends >> 32)), nameOfBox(static_cast<int>(ends & UINT32_MAX)), 2);
       for (const uint32_t e : edges) {
         netOf_[e] = next;
+        netNames_[e] = name;
         valuesFrom_[{graph_.edges[e].from, next}].insert(graph_.edges[e].value.index);
       }
       ++next;
@@ -181,20 +219,22 @@ class Nested {
   void planEdges() {
     for (size_t e = 0; e < graph_.edges.size(); ++e) {
       const VisibleEdge& edge = graph_.edges[e];
-      int common = graph_.commonContainer(edge.from, edge.to);
-      const uint32_t value = netOf_[e];
+      const int common = graph_.commonContainer(edge.from, edge.to);
+      const auto [outerFrom, outerTo] = endsOf(edge);
       int from = edge.from;
       for (; graph_.boxes[from].parent != common; from = graph_.boxes[from].parent) {
-        int container = graph_.boxes[from].parent;
-        pieces_[e].push_back({container, edgeIn(container, itemOf_[from], port(container, value, false), value)});
+        const int container = graph_.boxes[from].parent;
+        const int out = port(container, e, false, itemOf(outerTo));
+        pieces_[e].push_back({container, edgeIn(container, itemOf_[from], out, e)});
       }
       std::vector<Piece> inner;
       int to = edge.to;
       for (; graph_.boxes[to].parent != common; to = graph_.boxes[to].parent) {
-        int container = graph_.boxes[to].parent;
-        inner.push_back({container, edgeIn(container, port(container, value, true), itemOf_[to], value)});
+        const int container = graph_.boxes[to].parent;
+        const int in = port(container, e, true, itemOf(outerFrom));
+        inner.push_back({container, edgeIn(container, in, itemOf_[to], e)});
       }
-      pieces_[e].push_back({common, edgeIn(common, itemOf_[from], itemOf_[to], value)});
+      pieces_[e].push_back({common, edgeIn(common, itemOf_[from], itemOf_[to], e)});
       pieces_[e].insert(pieces_[e].end(), inner.rbegin(), inner.rend());
       if (!isDown() && options_.labels && !edge.label.empty()) makeRoomForLabel(e, labelOf(e));
     }
@@ -362,6 +402,8 @@ class Nested {
         for (Point& p : layout.edges[e].points) std::swap(p.x, p.y);
     }
     clearLabels(graph_, layout);
+    for (const Container& c : containers_)
+      for (const LevelItem& item : c.level.items) layout.order.places.emplace_back(item.name, item.across);
     return layout;
   }
 
@@ -427,7 +469,8 @@ class Nested {
   std::vector<int> itemOf_;            ///< by box: its item in its container's level
   std::vector<char> turned_;           ///< by box: it runs up, or to the left
   std::vector<std::vector<Piece>> pieces_;
-  std::vector<uint32_t> netOf_;  ///< by edge: its value, or its bundle from `firstBundle` on
+  std::vector<uint32_t> netOf_;     ///< by edge: its value, or its bundle from `firstBundle` on
+  std::vector<uint64_t> netNames_;  ///< by edge: the same in each layout of the graph
   std::map<std::pair<int, uint32_t>, std::set<uint32_t>> valuesFrom_;  ///< by box and bundle
   std::vector<std::vector<std::string>> labelsOf_;                     ///< by box: those that have room below it
 };
@@ -463,7 +506,10 @@ Result<LevelPlans> planLevels(const VisibleGraph& graph, const CancelToken& canc
   return nested.plans();
 }
 
-Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
+namespace {
+
+/// Of the ways to go on in columns, the one that shows most at fit.
+Result<Layout> layoutInColumns(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
   // Of its size: what is shown larger stays as it is. One row in a high pane looks lost, however short it is.
   const double shown = options.flow == Flow::Down ? 0.6 : 0.9;
   const double small = options.flow == Flow::Down ? 0.3 : shown;  // there, all boxes have words
@@ -510,6 +556,14 @@ Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& opt
   chosen.tail = true;
   if (Status s = attempt(Wrapping(chosen), betterByTail, shown); !s) return s.error();
   return best;
+}
+
+}  // namespace
+
+Result<Layout> layoutLayered(const VisibleGraph& graph, const LayoutOptions& options, const CancelToken& cancel) {
+  Result<Layout> layout = layoutInColumns(graph, options, cancel);
+  if (layout) std::sort(layout->order.places.begin(), layout->order.places.end());
+  return layout;
 }
 
 }  // namespace graft

@@ -30,6 +30,7 @@ void Level::place(const Options& options) {
   findThreads();
   orderLayers();
   assignX();
+  for (LevelItem& item : items) item.across = item.x;
   assignY(options.labels);
   attach();
   route();
@@ -153,6 +154,11 @@ void Level::addDummies() {
       const int step = static_cast<int>(dummies.size()) + 1;
       int dummy = addItem(back ? 10 : 6, 0, LevelItem::Kind::Dummy);
       items[dummy].layer = fromBelow ? items[lower].layer - step : items[upper].layer + step;
+      constexpr uint64_t below = 1ULL << 32;
+      const uint64_t name = derivedName(items[fromBelow ? lower : upper].name, edge.netName,
+                                        static_cast<uint64_t>(step) + (fromBelow ? below : 0));
+      items[dummy].name = name;
+      if (before) items[dummy].before = before->placeOf(name).value_or(NAN);
       dummies.push_back(dummy);
     }
     auto& chain = chains_[e];

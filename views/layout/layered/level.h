@@ -4,13 +4,14 @@
 // least-squares placement of each layer (pool adjacent violators) around the spine, the longest way from top to bottom,
 // which is one vertical line. Linear in items and edges but for a few sorts: long edges where there are many take no
 // part in it and are drawn as stubs (see `farthest`). A level much taller than wide can be cut into columns, and what
-// runs back can stand beside what runs there.
+// runs back can stand beside what runs there. What was in the drawing before keeps its order in each layer.
 //
 //   Level level;  int a = level.addItem(80, 28);  int b = level.addItem(60, 28);
 //   level.addEdge({.from = a, .to = b, .net = 7});
 //   level.place({.labels = true});   level.items[a].x …  level.edges[0].stops
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -28,6 +29,12 @@ struct LevelItem {
   int layer = 0;
   int position = 0;     ///< in its layer
   bool isBack = false;  ///< on the way back, which no way leads out of: see `Options::mirrored`
+  uint64_t name = 0;    ///< see LayoutOrder
+  double across = 0;    ///< its x before columns are made and what runs back is turned
+  /// Where it was among what was in its level; NaN: it is new. `isHint`: it is new, and this is where what it comes
+  /// from stands outside of the level.
+  double before = NAN;
+  bool isHint = false;
 };
 
 struct LevelEdge {
@@ -38,6 +45,7 @@ struct LevelEdge {
   bool fromFixed = false, toFixed = false;
   double labelLength = 0;    ///< that its label takes of the way to the next layer
   std::vector<Point> stops;  ///< the result, relative to the level
+  uint64_t netName = 0;      ///< of the net, for the names of dummies
   bool isFar = false;        ///< over more layers than anybody follows: `stops` are the end at `to` alone
 };
 
@@ -51,6 +59,8 @@ class Level {
   std::vector<LevelItem> items;
   std::vector<LevelEdge> edges;
   double width = 0, height = 0;  ///< of everything placed; the left end is 0
+  const LayoutOrder* before = nullptr;
+  bool keepsOrder = false;  ///< see LayoutOptions
 
   int addItem(double w, double h, LevelItem::Kind kind = LevelItem::Kind::Box);
   int addEdge(LevelEdge edge);
@@ -85,6 +95,12 @@ class Level {
   void addDummies();
   void findThreads();
   void orderLayers();
+  void startOrder();
+  void takeFormerOrder();
+  void numberPositions();
+  uint64_t sweep(bool keepsFormerOrder);
+  void restoreFormerOrder(std::vector<std::pair<double, int>>& keys) const;
+  size_t turnsRound() const;
   uint64_t countCrossings() const;
   void assignX();
   std::pair<double, double> roomOf(int item) const;
@@ -120,6 +136,14 @@ class Level {
   std::vector<double> anchor_;  ///< by item: where its thread passes, from its centre
   int turn_ = 0;                ///< the layer in which the way back begins; 0: there is none
 };
+
+/// The name of what is the n-th of its kind between two that have names.
+inline uint64_t derivedName(uint64_t first, uint64_t second, uint64_t n) {
+  uint64_t h = first * 0x9E3779B97F4A7C15ULL + second;
+  h = (h ^ h >> 31) * 0xBF58476D1CE4E5B9ULL + n;
+  h = (h ^ h >> 29) * 0x94D049BB133111EBULL;
+  return h ^ h >> 32;
+}
 
 /// A wished position and how much it matters.
 struct Wish {

@@ -2,10 +2,17 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include "views/layout/layered/level.h"
 
 namespace graft {
+
+namespace {
+
+bool isFormer(const LevelItem& item) { return !std::isnan(item.before) && !item.isHint; }
+
+}  // namespace
 
 /// Pool adjacent violators.
 void project(std::vector<Wish>& wishes, const std::vector<double>& gap) {
@@ -33,15 +40,57 @@ void project(std::vector<Wish>& wishes, const std::vector<double>& gap) {
 }
 
 void Level::orderLayers() {
+  startOrder();
+  if (std::none_of(items.begin(), items.end(), isFormer)) {
+    sweep(false);
+    return;
+  }
+  using Layers = std::vector<std::vector<int>>;
+  const Layers fresh = layers_;
+  takeFormerOrder();
+  const bool isWhole = std::all_of(items.begin(), items.end(), isFormer);
+  if (isWhole && keepsOrder) return;
+  uint64_t crossings = isWhole ? countCrossings() : sweep(true);
+  // Another order has to be worth that one looks for everything again.
+  const auto attempt = [&](const Layers& start) {
+    constexpr uint64_t few = 3;
+    if (crossings < few) return;
+    Layers former = std::exchange(layers_, start);
+    numberPositions();
+    const uint64_t fewer = sweep(false);
+    if (crossings - std::min(crossings, fewer) >= std::max(few, crossings / few)) {
+      crossings = fewer;
+      return;
+    }
+    layers_ = std::move(former);
+    numberPositions();
+  };
+  attempt(Layers(layers_));
+  attempt(fresh);
+}
+
+void Level::numberPositions() {
+  for (auto& layer : layers_)
+    for (size_t i = 0; i < layer.size(); ++i) items[layer[i]].position = static_cast<int>(i);
+}
+
+/// Depth-first along the edges, so that what belongs together starts side by side.
+void Level::startOrder() {
   int last = 0;
   for (const LevelItem& item : items) last = std::max(last, item.layer);
   layers_.assign(items.empty() ? 0 : last + 1, {});
-  // First order: depth-first along the edges, so that what belongs together starts side by side.
+  std::vector<int> starts;
+  for (size_t i = 0; i < items.size(); ++i)
+    if (up_[i].empty()) starts.push_back(static_cast<int>(i));
+  // Ports of a module that was just opened: as what they come from stands around it.
+  const auto hinted = std::stable_partition(starts.begin(), starts.end(), [&](int i) { return !items[i].isHint; });
+  std::stable_sort(hinted, starts.end(), [&](int a, int b) { return items[a].before < items[b].before; });
+  std::rotate(starts.begin(), hinted, starts.end());
   std::vector<char> seen(items.size(), 0);
   std::vector<int> stack;
-  for (size_t start = 0; start < items.size(); ++start) {
-    if (seen[start] || !up_[start].empty()) continue;
-    stack.push_back(static_cast<int>(start));
+  for (const int start : starts) {
+    if (seen[start]) continue;
+    stack.push_back(start);
     while (!stack.empty()) {
       int item = stack.back();
       stack.pop_back();
@@ -52,17 +101,68 @@ void Level::orderLayers() {
         if (!seen[segments_[*it].to]) stack.push_back(segments_[*it].to);
     }
   }
-  auto number = [&] {
-    for (auto& layer : layers_)
-      for (size_t i = 0; i < layer.size(); ++i) items[layer[i]].position = static_cast<int>(i);
-  };
-  number();
+  numberPositions();
+}
+
+/// What was there stands as it did; what is new stands below what it comes from.
+void Level::takeFormerOrder() {
+  std::vector<double> at(items.size(), 0);  // 0 … 1 in its layer
+  std::vector<int> former;
+  for (auto& layer : layers_) {
+    former.clear();
+    for (const int item : layer)
+      if (isFormer(items[item])) former.push_back(item);
+    std::stable_sort(former.begin(), former.end(), [&](int a, int b) { return items[a].before < items[b].before; });
+    for (size_t i = 0; i < former.size(); ++i)
+      at[former[i]] = (static_cast<double>(i) + 0.5) / static_cast<double>(former.size());
+    for (size_t i = 0; i < layer.size(); ++i) {
+      const int item = layer[i];
+      if (isFormer(items[item])) continue;
+      double sum = 0;
+      for (const int s : up_[item]) sum += at[segments_[s].from];
+      at[item] = up_[item].empty() ? (static_cast<double>(i) + 0.5) / static_cast<double>(layer.size())
+                                   : sum / static_cast<double>(up_[item].size());
+    }
+    std::stable_sort(layer.begin(), layer.end(), [&](int a, int b) { return at[a] < at[b]; });
+  }
+  numberPositions();
+}
+
+/// Of a layer that was sorted: what was there takes its places in its former order.
+void Level::restoreFormerOrder(std::vector<std::pair<double, int>>& keys) const {
+  std::vector<int> former;
+  for (const auto& [key, item] : keys)
+    if (isFormer(items[item])) former.push_back(item);
+  std::stable_sort(former.begin(), former.end(), [&](int a, int b) { return items[a].before < items[b].before; });
+  auto next = former.begin();
+  for (auto& [key, item] : keys)
+    if (isFormer(items[item])) item = *next++;
+}
+
+/// How often neighbours stand the other way round than what there is outside of the module.
+size_t Level::turnsRound() const {
+  size_t count = 0;
+  for (const auto& layer : layers_) {
+    double last = NAN;
+    for (const int item : layer) {
+      if (!items[item].isHint) continue;
+      count += items[item].before < last;
+      last = items[item].before;
+    }
+  }
+  return count;
+}
+
+/// Barycentre sweeps from the order that there is; keeps the best one and says how many crossings it has.
+uint64_t Level::sweep(bool keepsFormerOrder) {
   std::vector<std::vector<int>> best = layers_;
   uint64_t fewest = countCrossings();
+  const bool hasHints = std::any_of(items.begin(), items.end(), [](const LevelItem& i) { return i.isHint; });
+  size_t fewestTurns = hasHints ? turnsRound() : 0;
   int sweeps = items.size() > 20000 ? 6 : items.size() > 3000 ? 10 : 24;
   std::vector<std::pair<double, int>> keys;
-  for (int sweep = 0; sweep < sweeps && fewest > 0; ++sweep) {
-    bool down = sweep % 2 == 0;
+  for (int round = 0; round < sweeps && fewest > 0; ++round) {
+    bool down = round % 2 == 0;
     for (size_t n = 0; n < layers_.size(); ++n) {
       auto& layer = layers_[down ? n : layers_.size() - 1 - n];
       keys.clear();
@@ -77,21 +177,25 @@ void Level::orderLayers() {
         keys.push_back({list.empty() ? items[item].position : sum / list.size(), item});
       }
       // Ties turn round every other pair of sweeps: that finds ways out of local minima.
-      if (sweep % 4 >= 2) std::reverse(keys.begin(), keys.end());
+      if (round % 4 >= 2) std::reverse(keys.begin(), keys.end());
       std::stable_sort(keys.begin(), keys.end(), [](auto& a, auto& b) { return a.first < b.first; });
+      if (keepsFormerOrder) restoreFormerOrder(keys);
       for (size_t i = 0; i < layer.size(); ++i) {
         layer[i] = keys[i].second;
         items[layer[i]].position = static_cast<int>(i);
       }
     }
     uint64_t crossings = countCrossings();
-    if (crossings < fewest) {
+    const size_t turns = hasHints && crossings <= fewest ? turnsRound() : 0;
+    if (crossings < fewest || (crossings == fewest && turns < fewestTurns)) {
       fewest = crossings;
+      fewestTurns = turns;
       best = layers_;
     }
   }
   layers_ = std::move(best);
-  number();
+  numberPositions();
+  return fewest;
 }
 
 uint64_t Level::countCrossings() const {
