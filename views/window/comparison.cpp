@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/text/text.h"
+#include "views/canvas/label_places.h"
 #include "views/document/compile/compilation.h"
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
@@ -33,6 +34,22 @@ bool haveMostNodesInCommon(const Graph& a, const Graph& b) {
 
 /// Of two drawings, less than half of their usual size.
 constexpr double legibleBeside = 0.4;
+
+/// Whether nearly all boxes of the canvas's drawing have words at that scale.
+bool canBeRead(const Canvas& canvas, double scale) {
+  constexpr size_t many = 3000;  // have none in any window
+  constexpr double nearlyAll = 0.9;
+  const Scene& scene = *canvas.scene();
+  if (scale >= legibleBeside) return true;
+  if (scene.view.boxes.size() > many) return false;
+  size_t closed = 0, have = 0;
+  for (size_t i = 0; i < scene.view.boxes.size(); ++i) {
+    if (scene.view.boxes[i].open) continue;
+    ++closed;
+    have += hasWords(scene, static_cast<int>(i), scale) ? 1 : 0;
+  }
+  return static_cast<double>(have) >= nearlyAll * static_cast<double>(closed);
+}
 
 QString equalTitle(const QString& name) { return Comparison::tr("%1: identical; weights are not compared").arg(name); }
 
@@ -237,7 +254,8 @@ void Comparison::clear() {
 
 void Comparison::fit() {
   const bool both = before_->isVisible() && before_->scene() && canvas_->scene();
-  const bool isSmall = both && sameNodes_ && std::min(canvas_->wholeScale(), before_->wholeScale()) < legibleBeside;
+  const double whole = both ? std::min(canvas_->wholeScale(), before_->wholeScale()) : 0;
+  const bool isSmall = both && sameNodes_ && !(canBeRead(*canvas_, whole) && canBeRead(*before_, whole));
   const bool isAgain = part_ && *part_ == std::pair(canvas_->origin(), canvas_->scale());
   part_.reset();
   if (!isSmall || isAgain || !fitPart()) fitWhole();
@@ -283,7 +301,7 @@ void Comparison::begin() {
   fitWhole();
   following_ = true;
   for (Canvas* c : {canvas_, before_})
-    if (c->scale() < legibleBeside) c->begin();
+    if (!canBeRead(*c, c->scale())) c->begin();
   following_ = false;
   if (sameNodes_ && canvas_->scale() > canvas_->wholeScale()) followView(canvas_, before_);
 }
