@@ -5,7 +5,7 @@ that the given inputs do not take.
 """
 
 import warnings
-from typing import Optional
+from typing import Dict, List, Optional
 
 from support import OPERATORS, SOURCE, TestCase, main
 
@@ -115,6 +115,19 @@ class Products(nn.Module):
         heads = torch.einsum("bth,hnd->bntd", x, self.q)
         y = torch.tensordot(heads.transpose(1, 2).tanh(), self.o, dims=2)
         return torch.einsum("...h,oh", y, self.mix).relu(), torch.einsum("oc,btc->bot", self.mix, y)
+
+
+class Binned(nn.Module):
+    """Lists inside of others are written to where they were taken out."""
+
+    def forward(self, x: torch.Tensor):
+        parity: List[List[torch.Tensor]] = [[x], [x]]
+        halves: Dict[str, List[torch.Tensor]] = {"first": [x], "second": [x]}
+        for i in range(4):
+            y = nn.functional.silu(x + i)
+            parity[i % 2].append(y)
+            halves["first" if i < 2 else "second"].append(y)
+        return torch.stack(parity[0]).sum(0), torch.stack(parity[1]).sum(0), torch.stack(halves["first"]).sum(0), len(halves["second"])
 
 
 class Sparse(nn.Module):
@@ -269,6 +282,9 @@ class OtherInputs(TestCase):
         self.traced(Products(), (torch.randn(2, 6, 8),), (torch.randn(3, 1, 8),), (torch.randn(1, 9, 8),))
         operators = self.json("info", self.folder / "out.pt")["operators"]
         self.assertFalse({"aten.einsum.default", "aten.tensordot.default"} & set(operators), operators)
+
+    def test_a_write_to_a_list_inside_of_another_shows(self):
+        self.agree(self.written(torch.jit.script(Binned()), (torch.randn(2, 3),)), (torch.randn(2, 3),))
 
     def test_a_tensor_that_a_weight_becomes_sparse_in_is_made_in_each_call(self):
         self.traced(Sparse(), (torch.randn(8, 4),), (torch.randn(8, 4),))

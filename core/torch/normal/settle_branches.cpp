@@ -20,11 +20,22 @@ Argument substituted(const Argument& a, const Meanings& known) {
     const auto it = known.find(a.valueId());
     return it == known.end() ? a : it->second;
   }
-  const auto* items = a.items();
-  if (!items) return a;
-  std::vector<Argument> out;
-  for (const Argument& i : *items) out.push_back(substituted(i, known));
-  return a.isList() ? Argument::list(std::move(out)) : Argument::tuple(std::move(out));
+  Argument out = a;
+  const auto all = [&](std::vector<Argument>& items) {
+    for (Argument& i : items) i = substituted(i, known);
+  };
+  if (auto* list = std::get_if<Argument::List>(&out.data)) all(list->items);
+  if (auto* tuple = std::get_if<Argument::Tuple>(&out.data)) all(tuple->items);
+  if (auto* slice = std::get_if<Argument::Slice>(&out.data)) all(slice->bounds);
+  if (auto* dict = std::get_if<Argument::Dict>(&out.data))
+    for (auto& [key, value] : dict->items) key = substituted(key, known), value = substituted(value, known);
+  return out;
+}
+
+bool holds(const Argument& a, ValueId v) {
+  bool found = false;
+  a.forEachValue([&](ValueId in) { found |= in == v; });
+  return found;
 }
 
 class BranchSettler {
@@ -234,8 +245,13 @@ class BranchSettler {
     const ValueId out = n.outputs[0];
     if (g_.value(out).users.empty() || !takesLiteral(out, Argument::list({})) || g_.value(out).returnUses > 0)
       return false;
-    for (NodeId user : g_.value(out).users)
-      if (!g_.node(user).op->hasSchema || g_.node(user).op->writes() || g_.node(user).op->variadic) return false;
+    for (NodeId user : g_.value(out).users) {
+      const Node& u = g_.node(user);
+      if (!u.op->hasSchema || u.op->writes() || u.op->variadic) return false;
+      // What a dict holds may be taken out of it, and written to then.
+      for (const Argument& a : u.args)
+        if (!a.isValue() && holds(a, out)) return false;
+    }
     becomes(out, Argument::list(n.args));
     return true;
   }
@@ -243,11 +259,8 @@ class BranchSettler {
   /// Whether each place that names the value may say what it is instead. A tensor's place would make another tensor of
   /// it, unless it is None and that place is never reached then. What the model returns stays a value.
   bool takesLiteral(ValueId v, const Argument& literal) const {
-    for (const Argument& a : g_.returns()) {
-      bool found = false;
-      a.forEachValue([&](ValueId r) { found |= r == v; });
-      if (found) return false;
-    }
+    for (const Argument& a : g_.returns())
+      if (holds(a, v)) return false;
     for (NodeId user : g_.value(v).users) {
       const Node& u = g_.node(user);
       if (!u.op->hasSchema || u.op->variadic) continue;
