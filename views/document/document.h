@@ -81,6 +81,8 @@ class Document : public QObject {
   QDateTime lastRunOfBefore() const { return runIsOfBefore_ ? runAt_ : QDateTime(); }
   /// False where the model or what it is compared with has become another since `lastRun`.
   bool lastRunIsCurrent() const { return ranGraphs_[0] == original() && ranGraphs_[1] == graph(); }
+  /// False where an earlier window had another graph at that step: what it measured is not of this one.
+  bool isAsBefore(int step) const;
   QStringList selection() const { return selection_; }
   /// Its generated kernels.
   Compilation& compilation() { return *compilation_; }
@@ -206,6 +208,7 @@ class Document : public QObject {
   void takeOptimization(const QJsonObject& report);
   void restoreNext();
   void restoreFigures();
+  void tellOfOtherSteps();
   void restoreRun();
   QJsonObject figuresState() const;
   QJsonObject runState() const;

@@ -115,6 +115,7 @@ struct StepInfo {
   QJsonObject request;                ///< what to ask a new engine for
   double milliseconds = 0;            ///< to search, rewrite and verify, when it was first applied
   std::vector<SubStepInfo> subSteps;  ///< of a recipe: its steps in order
+  bool isOther = false;               ///< done again by this window, it gave another graph than in the one before
   /// Some of its rewrites were not run beside what they replace. Older sessions say "not proven".
   bool isUnverified() const {
     return verification.contains(QLatin1String("not verified")) || verification.contains(QLatin1String("not proven"));

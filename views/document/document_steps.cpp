@@ -28,6 +28,7 @@ QJsonObject Document::state() const {
                              {QStringLiteral("request"), request},
                              {QStringLiteral("verification"), step.verification},
                              {QStringLiteral("gain"), step.gain},
+                             {QStringLiteral("nodes"), static_cast<qint64>(step.graph->nodeCount())},
                              {QStringLiteral("ms"), times}});
   }
   // Steps that are still being applied again are as good as applied.
@@ -68,11 +69,27 @@ QJsonObject Document::runState() const {
 void Document::restoreFigures() {
   const QJsonObject figures = std::exchange(restoringFigures_, {});
   const QJsonObject gains = objectAt(figures, "gains");
-  for (auto it = gains.begin(); it != gains.end(); ++it) gains_.insert(it.key(), it.value().toDouble());
-  if (!gains.isEmpty()) Q_EMIT matchesChanged();
+  if (isAsBefore(history_.lastStep()))
+    for (auto it = gains.begin(); it != gains.end(); ++it) gains_.insert(it.key(), it.value().toDouble());
+  if (!gains_.isEmpty()) Q_EMIT matchesChanged();
   compilation_->restoreMeasured(at(figures, "kernels").toArray());
   restoreRun();
   if (!run_.isEmpty()) Q_EMIT runChanged();
+}
+
+/// What is measured behind that step is of the graph that it was measured of.
+bool Document::isAsBefore(int step) const {
+  if (step < 0 || step > history_.lastStep()) return false;
+  return std::none_of(steps().begin(), steps().begin() + step + 1, [](const StepInfo& s) { return s.isOther; });
+}
+
+void Document::tellOfOtherSteps() {
+  QStringList names;
+  for (const StepInfo& s : steps())
+    if (s.isOther) names << s.label;
+  if (!names.isEmpty())
+    Q_EMIT failed(tr("Done again, a step gives another model than in the last window"),
+                  tr("%1. What was measured of that model is not shown").arg(names.join(QStringLiteral(", "))));
 }
 
 /// Its figures are of the model as it is, and of what that is compared with.
@@ -87,7 +104,7 @@ void Document::restoreRun() {
   runIsOfBefore_ = true;
   const auto graphOf = [&](qsizetype side) -> GraphRef {
     const int step = at(was, "ran").toArray().at(side).toInt(-1);
-    return step >= 0 && step <= history_.lastStep() ? steps()[static_cast<size_t>(step)].graph : nullptr;
+    return step >= 0 && isAsBefore(step) ? steps()[static_cast<size_t>(step)].graph : nullptr;
   };
   ranGraphs_[0] = other_ ? other_ : graphOf(0);
   ranGraphs_[1] = graphOf(1);
@@ -113,6 +130,7 @@ void Document::restoreNext() {
     const HistoryPosition to = std::exchange(restoreAt_, {-1, -1});
     if (to.step >= 0) showStep(to.step, to.subStep);
     restoreFigures();
+    tellOfOtherSteps();
     compilation_->restore(std::exchange(restoringFusion_, QString()));
     return Q_EMIT restored();
   }
@@ -239,7 +257,12 @@ void Document::addStep(const QString& method, const QString& label, const QJsonO
   step.request = request;
   step.milliseconds = at(result, "ms").toDouble();
   step.subSteps = readSubSteps(at(result, "steps").toArray());
-  if (isAgain) restoreTimes(step, at(restoring_.front(), "ms").toArray());
+  if (isAgain) {
+    restoreTimes(step, at(restoring_.front(), "ms").toArray());
+    const auto nodes = static_cast<qint64>(step.graph->nodeCount());
+    step.isOther = at(restoring_.front(), "nodes").toInteger(nodes) != nodes;
+    if (step.isOther) step.gain.clear();  // of another model
+  }
   history_.applied(std::move(step));
   moveTo(history_.lastStep());
   const StepInfo& s = steps().back();

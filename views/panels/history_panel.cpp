@@ -96,7 +96,7 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   const bool isUnverified = s.isUnverified();
   if (isUnverified) text += tr(" · not verified");
   auto* item = new QTreeWidgetItem(tree_, {text});
-  if (isUnverified || !s.rolledBack.isEmpty()) warn(item);
+  if (isUnverified || s.isOther || !s.rolledBack.isEmpty()) warn(item);
   item->setData(Name, stepRole, step);
   item->setData(Name, subStepRole, -1);
   if (step == 0) {
@@ -108,6 +108,7 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   QStringList told{text};
   if (const QString lines = outcomes(s.rolledBack, s.refused); !lines.isEmpty()) told << lines;
   if (!s.verification.isEmpty()) told << s.verification.left(1).toUpper() + s.verification.mid(1);
+  if (s.isOther) told << tr("Done again, it gives another model than in the last window");
   told << took(s.milliseconds);
   item->setToolTip(Name, told.join(QLatin1Char('\n')));
   return item;

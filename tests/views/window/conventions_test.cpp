@@ -772,6 +772,29 @@ class ConventionsTest : public test::WindowFixture {
     QTRY_VERIFY(!document().isRunning() && !document().lastRunOfBefore().isValid());
   }
 
+  void aStepThatGivesAnotherModelThanBeforeHasNoneOfItsFigures() {
+    open();
+    type(QString::fromLatin1(rulesText));
+    document().optimize();
+    QTRY_COMPARE(document().position(), 1);
+    window_->panel<RunPanel>()->start();
+    QTRY_VERIFY_WITH_TIMEOUT(!document().lastRun().isEmpty(), 10000);
+    QJsonObject state = document().state();
+    QJsonArray steps = state.value(QLatin1String("steps")).toArray();
+    QJsonObject step = steps[0].toObject();
+    step.insert(QStringLiteral("nodes"), 99);
+    state.insert(QStringLiteral("steps"), QJsonArray{step});
+    window_.reset();
+    start();
+    QSignalSpy failed(&document(), &Document::failed);
+    document().restore(state);
+    QTRY_COMPARE_WITH_TIMEOUT(document().position(), 1, 10000);
+    QTRY_COMPARE(failed.size(), 1);
+    QVERIFY(failed[0].value(1).toString().startsWith(QStringLiteral("Encoder")));
+    QVERIFY(document().steps().back().gain.isEmpty() && document().gains().isEmpty());
+    QVERIFY(!document().lastRunIsCurrent() && document().isAsBefore(0) && !document().isAsBefore(1));
+  }
+
   void aModelNamedAgainHasWhatWasMeasuredWithoutAnyStep() {
     open();
     window_->panel<RunPanel>()->start();

@@ -235,6 +235,8 @@ void SideBySideList::restore(const QJsonObject& state) {
       addStep(step, subStep);
   }
   const QJsonObject result = objectAt(state, "result");
+  for (const SideBySideEntry& c : entries_)
+    if (c.step >= 0 && !document_.isAsBefore(c.step)) return;
   if (result.isEmpty() || at(result, "models").toArray().size() != static_cast<qsizetype>(entries_.size())) return;
   take(result);
   at_ = QDateTime::fromString(at(state, "at").toString(), Qt::ISODate);

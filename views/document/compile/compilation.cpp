@@ -173,9 +173,10 @@ QJsonArray Compilation::measuredState() const {
 
 void Compilation::restoreMeasured(const QJsonArray& state) {
   for (const QJsonValue v : state) {
-    const auto step = static_cast<size_t>(at(v.toObject(), "step").toInt(-1));
-    if (step < document_.steps().size())
-      measured_.emplace_back(document_.steps()[step].graph, MeasuredTimes(objectAt(v.toObject(), "times")));
+    const int step = at(v.toObject(), "step").toInt(-1);
+    if (document_.isAsBefore(step))
+      measured_.emplace_back(document_.steps()[static_cast<size_t>(step)].graph,
+                             MeasuredTimes(objectAt(v.toObject(), "times")));
   }
   if (state.isEmpty() || !isKnown()) return;
   graph_ = nullptr;  // planned before the times were here
