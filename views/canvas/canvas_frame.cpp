@@ -295,6 +295,8 @@ LegendSpot CanvasFrame::freeSpot() const {
   if (whole.isEmpty()) return {};
   if (const auto blank = firstOf(whole, [&](const QRectF& r) { return look_.scene.isBlank(inScene(r)); }))
     return *blank;
+  if (const auto blank = firstOf(whole, [&](const QRectF& r) { return look_.scene.isBlankButEdges(inScene(r)); }))
+    return *blank;
   for (const QSizeF size : {whole, folded})
     if (const auto free = firstOf(size, [&](const QRectF& r) { return !covers(r); })) return *free;
   return {};

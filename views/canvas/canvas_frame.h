@@ -68,8 +68,8 @@ class CanvasFrame {
   /// colours; empty where there is none.
   QRectF legendPlace() const;
   bool isLegendFolded() const;
-  /// The first place in which the whole legend covers nothing; otherwise, no boxes; otherwise, in which the folded one
-  /// covers none. Corners come first.
+  /// The first place in which the whole legend covers nothing; otherwise, nothing but edges; otherwise, no boxes;
+  /// otherwise, in which the folded one covers none. Corners come first.
   LegendSpot freeSpot() const;
   /// Whether the legend, as it is shown, covers a box or a title.
   bool isLegendInTheWay() const { return covers(legendPlace()); }

@@ -46,10 +46,15 @@ bool Scene::covers(const QRectF& r) const {
   });
 }
 
-bool Scene::isBlank(const QRectF& r) const {
+bool Scene::isBlankButEdges(const QRectF& r) const {
   if (covers(r)) return false;
   bool isFree = true;
   openBoxes.near(r, [&](int box) { isFree = isFree && (!r.intersects(rect(box)) || rect(box).contains(r)); });
+  return isFree;
+}
+
+bool Scene::hasEdge(const QRectF& r) const {
+  bool isFree = true;
   edgesNear.near(r, [&](int edge) {
     if (!isFree || !pathBounds[static_cast<size_t>(edge)].intersects(r)) return;
     for (const QPolygonF& line : paths[static_cast<size_t>(edge)].toSubpathPolygons())
@@ -61,7 +66,7 @@ bool Scene::isBlank(const QRectF& r) const {
                             std::max(a.y(), b.y()) < r.top());
       }
   });
-  return isFree;
+  return !isFree;
 }
 
 int Scene::boxAt(QPointF p) const {
@@ -179,10 +184,13 @@ SceneRef makeScene(std::shared_ptr<const Graph> graph, const ViewOptions& option
   scene->graph = std::move(graph);
   scene->options = options;
   scene->view = view.boxes.empty() ? makeVisibleGraph(*scene->graph, options) : std::move(view);
-  Result<Layout> layout = layoutGraph(
-      scene->view,
-      {.columns = options.columns, .flow = options.flow, .before = former.order.get(), .keepsOrder = former.isKept},
-      cancel);
+  Result<Layout> layout = layoutGraph(scene->view,
+                                      {.columns = options.columns,
+                                       .wide = true,
+                                       .flow = options.flow,
+                                       .before = former.order.get(),
+                                       .keepsOrder = former.isKept},
+                                      cancel);
   if (!layout) return nullptr;
   scene->layout = std::move(*layout);
   scene->index = BoxIndex(scene->layout.boxes, scene->bounds().size());

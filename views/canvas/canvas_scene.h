@@ -53,7 +53,9 @@ struct Scene {
   /// Whether a box that holds no others is there, or the title of one that does.
   bool covers(const QRectF& r) const;
   /// Whether nothing at all is drawn there: nor an edge, nor the outline of a box that holds others.
-  bool isBlank(const QRectF& r) const;
+  bool isBlank(const QRectF& r) const { return isBlankButEdges(r) && !hasEdge(r); }
+  bool isBlankButEdges(const QRectF& r) const;
+  bool hasEdge(const QRectF& r) const;
 };
 using SceneRef = std::shared_ptr<const Scene>;
 /// What LayoutOptions say of the drawing before, of the same graph.

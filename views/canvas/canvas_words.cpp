@@ -72,12 +72,20 @@ void ScenePainter::placedLabels(const QTransform& place) {
 
 namespace {
 
-/// Of facts that stand beside each other, those that have room whole; the first one is cut where it has none.
+/// Of facts that stand beside each other, those that have room whole: "27 operators", "start_dim=1, …", a shape without
+/// its dtype. The first one is cut where it has none.
 template <typename Width>
 QString wholeFacts(const QString& text, double room, const Width& width) {
-  static const QString dot = QStringLiteral(" · ");
+  static const QString dot = QStringLiteral(" · "), comma = QStringLiteral(", "), more = QStringLiteral(", …");
   QString out = text;
   while (width(out) > room && out.contains(dot)) out.truncate(out.lastIndexOf(dot));
+  if (width(out) <= room) return out;
+  for (QString part = out; part.contains(comma);) {
+    part.truncate(part.lastIndexOf(comma));
+    if (width(part + more) <= room) return part + more;
+  }
+  if (const auto type = out.lastIndexOf(QLatin1Char(' ')); type > 0 && out.contains(QChar(0x00D7)))
+    if (const QString shape = out.left(type); width(shape) <= room) return shape;
   return out;
 }
 

@@ -207,14 +207,14 @@ class Placer {
       const bool isOnMap = width * line <= mostOnMap * r.width() * r.height();
       const std::array<Candidate, 9> candidates{{{{left, onBorder}},
                                                  {{left, r.top() + 1}, true},
+                                                 {{left, r.top() - line}, true},
+                                                 {{left, r.top() + 1}, true, isOnMap},
                                                  {{std::max(left, right - counted), onBorder}},
                                                  {{std::max(left, right - counted), r.top() + 1}, true},
-                                                 {{left, r.top() + 1}, true, isOnMap},
-                                                 {{left, r.top() - line}, true},
                                                  {{r.right() + 2, r.top()}, true},
                                                  {{r.left() - 2 - width, r.top()}, true},
                                                  {{r.right() - width, onBorder}, true}}};
-      const std::array<Candidate, 3> inside{{candidates[1], candidates[4], candidates[0]}};
+      const std::array<Candidate, 3> inside{{candidates[1], candidates[3], candidates[0]}};
       const auto at =
           word == number ? firstFree(inside, {width, line}, box) : firstFree(candidates, {width, line}, box);
       if (!at) continue;

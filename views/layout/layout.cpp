@@ -6,7 +6,7 @@
 
 namespace graft {
 
-Rect boxSize(const Box& box, Flow flow) {
+Rect boxSize(const Box& box, Flow flow, double letters) {
   using M = Metrics;
   constexpr double mostDetail = 130;  // to the right
   const bool isDown = flow == Flow::Down;
@@ -20,7 +20,7 @@ Rect boxSize(const Box& box, Flow flow) {
   if (!isDown) second = std::min(second, mostDetail);
   if (box.kind == BoxKind::Input || box.kind == BoxKind::Output) second += 8;  // their ends are round
   Rect r;
-  r.width = std::clamp(std::max(first, second + 2) + 2 * M::padding, 64.0, M::maxWidth);
+  r.width = std::clamp(letters * (std::max(first, second + 2) + 2 * M::padding), 64.0, letters * M::maxWidth);
   r.height = box.detail.empty() && box.chips.empty() ? 28 : 46;
   return r;
 }

@@ -69,6 +69,7 @@ struct LayoutOptions {
   bool labels = true;   ///< leave room for shapes and dtypes
   bool bundles = true;  ///< very many values between two boxes share one way (layered)
   bool columns = true;  ///< what is much longer than wide goes on in another column, or row (layered)
+  bool wide = false;    ///< boxes take room that is free beside the drawing for words that can be read at fit (layered)
   Flow flow = Flow::Down;
   double graphvizSeconds = 1.0;  ///< after that dot is killed
   size_t graphvizBoxes = 1500;   ///< more boxes are not tried with dot
@@ -93,8 +94,8 @@ struct SmallMetrics {
   static double padding(double width) { return std::clamp((width - 14) / 10, 0.5, 4.0); }
 };
 /// The size of a box that is no open container. Where the drawing runs to the right, width is what a row runs out of:
-/// there the name is no part of it, and long details are cut.
-Rect boxSize(const Box&, Flow = Flow::Down);
+/// there the name is no part of it, and long details are cut. `letters`: how much wider they are than usual.
+Rect boxSize(const Box&, Flow = Flow::Down, double letters = 1);
 
 /// Fails only with Cancelled.
 Result<Layout> layoutGraph(const VisibleGraph&, const LayoutOptions& = {}, const CancelToken& = {});

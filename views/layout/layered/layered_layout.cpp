@@ -28,6 +28,7 @@ struct Wrapping {
   double shape = 1.4;  ///< of a level: how much wider than long it may be, as boxes are
   bool tail = false;   ///< of the model itself: `Level::Options::tail`
   bool early = false;  ///< `Level::Options::early`
+  double letters = 1;  ///< how much wider boxes are than their usual words
   bool operator==(const Wrapping&) const = default;
 };
 
@@ -116,7 +117,7 @@ class Nested {
 
   void addBox(int i) {
     const Box& box = graph_.boxes[i];
-    Rect size = box.open ? Rect{} : boxSize(box, options_.flow);
+    Rect size = box.open ? Rect{} : boxSize(box, options_.flow, wrapping_.letters);
     itemOf_[i] = isDown() ? at(box.parent).level.addItem(size.width, size.height)
                           : at(box.parent).level.addItem(size.height, size.width);
     setName(itemOf(i), nameOfBox(i));
@@ -475,11 +476,10 @@ class Nested {
   std::vector<std::vector<std::string>> labelsOf_;                     ///< by box: those that have room below it
 };
 
-/// In a pane of the usual shape.
-double scaleAtFit(const Layout& layout) {
-  constexpr double paneWidth = 1100, paneHeight = 760;
-  return std::min(paneWidth / layout.width, paneHeight / layout.height);
-}
+/// A pane of the usual shape.
+constexpr double paneWidth = 1100, paneHeight = 760;
+
+double scaleAtFit(const Layout& layout) { return std::min(paneWidth / layout.width, paneHeight / layout.height); }
 
 /// At which most boxes have words.
 double scaleForWords(const VisibleGraph& graph, Flow flow) {
@@ -553,9 +553,17 @@ Result<Layout> layoutInColumns(const VisibleGraph& graph, const LayoutOptions& o
   }
   if (Status s = tryAll(others, better, shown, true); !s) return s.error();
   room = most;
-  chosen.tail = true;
-  if (Status s = attempt(Wrapping(chosen), betterByTail, shown); !s) return s.error();
-  return best;
+  Wrapping tailed = chosen;
+  tailed.tail = true;
+  if (Status s = attempt(tailed, betterByTail, shown); !s) return s.error();
+  // As tall as before, and as wide as its words are there.
+  constexpr double usual = SmallMetrics::letters / Metrics::detailSize, widest = 1.6, few = 1.05, nearly = 0.995;
+  chosen.letters = std::min({usual / scale, paneWidth / (scale * best->width), widest});
+  if (!options.wide || options.flow != Flow::Down || chosen.letters < few || graph.boxes.size() > mostAgain)
+    return best;
+  Result<Layout> tried = Nested(graph, options, chosen, cancel).run();
+  if (!tried) return tried.error();
+  return scaleAtFit(*tried) >= nearly * scale ? std::move(tried) : std::move(best);
 }
 
 }  // namespace
