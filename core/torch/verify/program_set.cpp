@@ -114,6 +114,7 @@ bool isSentAhead(const Program& p, const TensorSet& inputs) {
 
 Status sendAhead(const Program& p, const TensorSet& inputs, const Job& job) {
   if (!isSentAhead(p, inputs)) return done();
+  const QuietPyTorch quiet;
   return sendAhead([&] { (void)runSeeded(p, inputs, job); });
 }
 
@@ -121,7 +122,12 @@ Result<TensorSet> runProbe(const Program& p, const TensorSet& inputs, const Job&
   return probeState(p, inputs, job, {});
 }
 
+void QuietPyTorch::OwnWarnings::process(const c10::Warning& warning) {
+  if (warning.msg().starts_with("graft")) c10::WarningHandler::process(warning);
+}
+
 Result<TensorSet> probeState(const Program& p, const TensorSet& inputs, const Job& job, const WrittenState& state) {
+  const QuietPyTorch quiet;
   if (Status s = sendAhead(p, inputs, job); !s) return s.error();
   return state.run(p, inputs, job);
 }

@@ -4,6 +4,8 @@
 // Private to core/torch: includes LibTorch.
 #pragma once
 
+#include <c10/util/Exception.h>
+
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -61,11 +63,21 @@ std::string leftOutText(const LeftOut&);
 /// Whether two programs leave out the same, so that what they compute corresponds.
 bool leaveOutTheSame(const LeftOut&, const LeftOut&);
 
+/// While it lives, what PyTorch warns of on this thread is not printed: it would be about inputs that the user did not
+/// choose, such as the variance of one element. Graft's own warnings are.
+class QuietPyTorch {
+  struct OwnWarnings : c10::WarningHandler {
+    void process(const c10::Warning&) override;
+  };
+  OwnWarnings handler_;
+  const c10::WarningUtils::WarningHandlerGuard guard_{&handler_};
+};
+
 /// Random operators draw the same numbers in every program: the rewriter keeps their order. Weights that the program
 /// writes are put back afterwards, so each run begins with what the file holds.
 Result<TensorSet> runSeeded(const Program&, const TensorSet& inputs, const Job&);
-/// The same for inputs that were made up. Where some are empty, another process runs the program first, and a signal
-/// that ends it is an error: LibTorch does not check all sizes that it divides by.
+/// The same for inputs that were made up, without PyTorch's warnings of them. Where some are empty, another process
+/// runs the program first, and a signal that ends it is an error: LibTorch does not check all sizes that it divides by.
 Result<TensorSet> runProbe(const Program&, const TensorSet& inputs, const Job&);
 /// And with what the program leaves in buffers and inputs, behind its outputs.
 Result<TensorSet> probeState(const Program&, const TensorSet& inputs, const Job&, const WrittenState&);

@@ -119,6 +119,7 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
   RewriteVerification check(const RewriteCandidate& c) override {
+    const QuietPyTorch quiet;
     ++checked_;
     rule_ = c.rule;
     job_.report("verifying " + std::string(c.rule), checked_, std::max(checked_, places_));
@@ -145,6 +146,7 @@ class TorchRewriteCheck : public RewriteCheck {
   }
 
   RewriteVerification checkWhole(const Graph& before, const Graph& after, bool changesNumbers) override {
+    const QuietPyTorch quiet;
     RewriteVerification verification;
     Sides sides;
     sides.graph = before;
@@ -233,6 +235,7 @@ class TorchRewriteCheck : public RewriteCheck {
         continue;
       }
       at::manual_seed(verificationSeed);
+      const QuietPyTorch quiet;
       auto out = program->collect(copyOf(other.inputs), first ? nullptr : &wanted, mostKept / others_.size(),
                                   writesSomewhere(graph), other.captured, job_);
       other.refused = !out;
