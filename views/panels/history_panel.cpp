@@ -51,6 +51,7 @@ HistoryPanel::HistoryPanel(Document& document, QWidget* parent) : QWidget(parent
   tree_->setAccessibleName(tr("Steps"));
   tree_->setHeaderLabels({tr("Step"), tr("Applied"), tr("Time")});
   tree_->setUniformRowHeights(true);
+  tree_->setTextElideMode(Qt::ElideMiddle);  // the end says what became of it
   tree_->setIndentation(14);
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(Name, QHeaderView::Stretch);
@@ -89,9 +90,12 @@ QTreeWidgetItem* HistoryPanel::addStep(int step) {
   const auto i = static_cast<size_t>(step);
   const std::vector<StepInfo>& steps = document_.steps();
   const StepInfo& s = steps[i];
+  const size_t nodes = s.graph->nodeCount();
   QString text =
-      step == 0 ? tr("Opened · %1").arg(counted(static_cast<qint64>(s.graph->nodeCount()), tr("node"), tr("nodes")))
-                : tr("%1 · %2 → %3").arg(s.label).arg(steps[i - 1].graph->nodeCount()).arg(s.graph->nodeCount());
+      step == 0 ? tr("Opened · %1").arg(counted(static_cast<qint64>(nodes), tr("node"), tr("nodes"))) : s.label;
+  // Counts that are the same say nothing, where something else does.
+  const bool isSame = step == 0 || (nodes == steps[i - 1].graph->nodeCount() && !s.rolledBack.isEmpty());
+  if (!isSame) text += tr(" · %1 → %2").arg(steps[i - 1].graph->nodeCount()).arg(nodes);
   if (!s.rolledBack.isEmpty()) text += tr(" · %1 taken back").arg(s.rolledBack.size());
   const bool isUnverified = s.isUnverified();
   if (isUnverified) text += tr(" · not verified");

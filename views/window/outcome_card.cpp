@@ -3,6 +3,7 @@
 #include <QApplication>
 #include <QEvent>
 #include <QHBoxLayout>
+#include <QTimer>
 #include <algorithm>
 #include <utility>
 
@@ -126,7 +127,10 @@ void OutcomeCard::place() {
 }
 
 bool OutcomeCard::eventFilter(QObject* watched, QEvent* event) {
-  if (event->type() == QEvent::Resize && !isHidden()) place();
+  if (event->type() == QEvent::Resize && !isHidden())
+    QTimer::singleShot(0, this, [this] {  // once the drawing has its place, too
+      if (!isHidden()) place();
+    });
   // It stands on the drawing. Bad news waits until it was read.
   if (outcome_.isGood && (event->type() == QEvent::MouseButtonPress || event->type() == QEvent::Wheel)) hide();
   return QFrame::eventFilter(watched, event);

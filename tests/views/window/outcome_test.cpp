@@ -124,6 +124,11 @@ class OutcomeTest : public test::WindowFixture {
     QVERIFY2(
         card()->text().startsWith(QStringLiteral("WrongAttention: 0 kept: at matmul_3 the result differs by 0.25")),
         qPrintable(card()->text()));
+    // The history says it where it can be read: counts that are the same say nothing.
+    const QTreeWidget* history = window_->panel<HistoryPanel>()->tree();
+    QTRY_COMPARE(history->topLevelItemCount(), 2);
+    QCOMPARE(history->topLevelItem(1)->text(0), QStringLiteral("WrongAttention · 1 taken back"));
+    QCOMPARE(history->textElideMode(), Qt::ElideMiddle);
     QTest::mouseClick(go(), Qt::LeftButton);
     QCOMPARE(document().selection(), QStringList{QStringLiteral("matmul_3")});
     QTest::mouseClick(window_->canvas(), Qt::LeftButton, {}, window_->canvas()->rect().bottomLeft() + QPoint(4, -4));
@@ -177,6 +182,12 @@ class OutcomeTest : public test::WindowFixture {
     canvas->setView(first.center() - QPointF(canvas->width() / 2.0, 60), 1);
     apply();
     QVERIFY(!covered());
+    // Another size of the drawing, another place.
+    canvas->fit();
+    window_->arrange(Arrangement::Explore);
+    window_->resize(1440, 900);
+    QTest::qWait(50);
+    QVERIFY(card()->isVisible() && !covered());
   }
 
   void optimizeIsAStepThatSaysWhatItGained() {
