@@ -36,9 +36,9 @@ class Halving {
     const std::span<const size_t> first = part.first(part.size() / 2);
     grow(first, false);
     // Where the first half stayed, the second is what fails.
-    const bool firstStayed = kept.numbers.size() >= first.size() &&
-                             std::equal(first.begin(), first.end(),
-                                        kept.numbers.end() - static_cast<std::ptrdiff_t>(first.size()));
+    const bool firstStayed =
+        kept.numbers.size() >= first.size() &&
+        std::equal(first.begin(), first.end(), kept.numbers.end() - static_cast<std::ptrdiff_t>(first.size()));
     grow(part.subspan(first.size()), firstStayed);
   }
 

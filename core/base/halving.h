@@ -1,7 +1,7 @@
 // keptInHalves: which of many changes a whole passes its check with. Each passes alone, and all together do not: small
 // differences add up, so one of them alone is not to blame.
 //
-//   const Kept kept = keptInHalves(order, 20, [&](const std::vector<size_t>& numbers) { return isRightWith(numbers); });
+//   const Kept kept = keptInHalves(order, seconds, [&](const std::vector<size_t>& kept) { return isRight(kept); });
 #pragma once
 
 #include <cstddef>

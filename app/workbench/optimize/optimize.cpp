@@ -120,7 +120,8 @@ class KernelSearch {
 
 /// The plan verified, and without the generated kernels that are slower than their operators on these inputs. Where the
 /// whole then computes something else, with them: operators may be less exact than the kernels that take their place.
-/// Where it does so still, without those kernels that are to blame. The whole is verified where anything was rewritten, and the report says how that went.
+/// Where it does so still, without those kernels that are to blame. The whole is verified where anything was rewritten,
+/// and the report says how that went.
 Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan, Trials& trials,
                              OptimizeReport& report, const Semantics& semantics, const Job& job) {
   report.groups.clear();

@@ -207,10 +207,11 @@ void TorchScriptConverter::setChangedLists() {
   for (const auto& [path, b] : now) {
     if (b.kind != Bound::Kind::Container || b.container->kind == Container::Kind::Tuple) continue;
     if (const auto held = heldLists_.find(path); held != heldLists_.end() && hasOtherLength(held->second, *b.container))
-      throw Refusal{fmt::format(
-          "its attribute {} is a list that has another length in the next run, and a graph holds only lists that keep "
-          "theirs. Save a part of the model that does without it, e.g. model.backbone",
-          path)};
+      throw Refusal{
+          fmt::format("its attribute {} is a list that may have another length in the next run, and a graph holds only "
+                      "lists that keep "
+                      "theirs. Save a part of the model that does without it, e.g. model.backbone",
+                      path)};
     if (!b.container->changed) continue;
     Argument last = argument(b, nullptr);
     if (const auto set = setAttributes_.find(path); set != setAttributes_.end()) {
