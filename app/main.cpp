@@ -8,6 +8,7 @@
 #include "app/version.h"
 #include "core/base/child.h"
 #include "core/base/suggest.h"
+#include "core/torch/warnings.h"
 
 namespace {
 
@@ -34,6 +35,7 @@ int unknownCommand(const CLI::App& app, const std::string& name) {
 
 int main(int argc, char** argv) {
   graft::endWithStarter();
+  graft::printWarningsOnce();
   CLI::App app{"See inside a PyTorch model and make it faster: open, match, rewrite, verify, write."};
   app.set_version_flag("--version", graft::versionText());
   app.set_help_all_flag("--help-all", "Print this help and that of every command, and exit");

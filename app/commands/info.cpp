@@ -81,9 +81,13 @@ void print(const workbench::ModelInfo& info, const std::string& path, const Cons
     r.forEachValue([&](ValueId v) { type += (type.empty() ? "" : ", ") + toString(g.value(v).type); });
     console.print(fmt::format("  output  {} : {}", toText(r, g), type));
   }
-  console.print(fmt::format("  {} nodes, {} module calls, {} weights ({} in {:.1f} million elements)", g.nodeCount(),
-                            g.moduleCalls().size(), g.weights().size(), bytesText(m.weightBytes),
-                            static_cast<double>(info.weightElements) / 1e6));
+  constexpr size_t million = 1'000'000;
+  const std::string elements =
+      info.weightElements < million
+          ? fmt::format("{} elements", info.weightElements)
+          : fmt::format("{:.1f} million elements", static_cast<double>(info.weightElements) / million);
+  console.print(fmt::format("  {} nodes, {} module calls, {} weights ({} in {})", g.nodeCount(), g.moduleCalls().size(),
+                            g.weights().size(), bytesText(m.weightBytes), elements));
   if (m.signature) console.print("  " + signatureText(*m.signature));
   if (!m.methods.empty()) console.print(fmt::format("  other methods: {}", fmt::join(m.methods, ", ")));
   if (!m.operatorLibraries.empty())

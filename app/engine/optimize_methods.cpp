@@ -48,10 +48,21 @@ json Session::Methods::optimize() const {
   };
   if (params.contains("plan")) {
     const workbench::OptimizedPlan plan = planFrom(params["plan"]);
-    workbench::VerifyOn on;
-    on.obstacle = "verification is switched off";
-    if (params.value("verify", true)) on = verifyOn(d);
-    return addStep(take(workbench::optimizeAgain(d.graph(), plan, on, s.semantics_, job, count("upTo"))), plan);
+    workbench::VerifyOn on = verifyOn(d);
+    // Trials know the types that a run on the inputs gives. Without them another model would come out.
+    Model shown;
+    shown.format = d.format;
+    shown.graph = d.graph();
+    const bool isFile = d.history.place() == workbench::History::Place();
+    const auto sizes = isFile ? workbench::DeclaredSizes::Stay : workbench::DeclaredSizes::FixedByInputs;
+    if (on.inputs && !workbench::recordTypes(shown, *on.inputs, s.semantics_.operators(), sizes))
+      shown.graph = d.graph();
+    if (!params.value("verify", true)) {
+      on = {};
+      on.obstacle = "verification is switched off";
+    }
+    return addStep(take(workbench::optimizeAgain(std::move(shown.graph), plan, on, s.semantics_, job, count("upTo"))),
+                   plan);
   }
   const TemporaryFolder folder = take(TemporaryFolder::inSystem());
   workbench::OptimizeRequest request;

@@ -15,6 +15,7 @@
 
 #include "app/engine/session.h"
 #include "core/base/framing.h"
+#include "core/torch/warnings.h"
 
 namespace graft {
 namespace {
@@ -26,7 +27,10 @@ class Server {
   Server(const Semantics& semantics, int input, int output) : session_(semantics), input_(input), output_(output) {}
 
   Status run() {
-    std::thread worker([this] { work(); });
+    std::thread worker([this] {
+      printWarningsOnce();
+      work();
+    });
     Status status = read();
     {
       const std::lock_guard lock(mutex_);

@@ -159,7 +159,7 @@ std::optional<Bisected> bisect(const Graph& original, const RuleFile& file, cons
       keepMost(selection, "with it, the model as a whole differs by more than it may", enoughForBisection, passes);
   if (!best || kept.numbers.empty()) return std::nullopt;
   best->bisection = {why, selection.made().size(), selection.made().size() - kept.numbers.size(), kept.runs,
-                     kept.isComplete};
+                     kept.isComplete()};
   return best;
 }
 

@@ -20,7 +20,7 @@ class Halving {
   void grow(std::span<const size_t> part, bool isKnownToFail) {
     if (part.empty()) return;
     if (std::chrono::duration<double>(Clock::now() - begin_).count() > seconds_) {
-      kept.isComplete = false;
+      kept.untried.insert(kept.untried.end(), part.begin(), part.end());
       return;
     }
     if (!isKnownToFail) {

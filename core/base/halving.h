@@ -12,8 +12,9 @@ namespace graft {
 
 struct Kept {
   std::vector<size_t> numbers;  ///< of the changes that the whole passes with
+  std::vector<size_t> untried;  ///< not kept, since time was not enough to try them
   size_t runs = 0;              ///< how often the whole was tried
-  bool isComplete = true;       ///< time was enough to try each; what was not tried is not kept
+  bool isComplete() const { return untried.empty(); }
 };
 
 /// Adds the changes of `order`, which fail together, to the whole in halves: what passes stays, what fails is halved

@@ -27,20 +27,34 @@ bool isReal(const Graph& g, const Argument& a) {
   if (!a.isValue()) return a.number().has_value();
   const Type& t = g.value(a.valueId()).type;
   if (!t.isTensor()) return t.kind == Type::Kind::Int || t.kind == Type::Kind::Float;
-  return t.tensorInfo.dtype && t.tensorInfo.dtype != DType::Complex32 && !isComplex(g, a);
+  // Beside a half, parts without dimensions would become halves.
+  const auto d = t.tensorInfo.dtype;
+  return d && d != DType::Complex32 && d != DType::Float16 && d != DType::BFloat16 && !isComplex(g, a);
+}
+
+/// Whether an angle is made of the value, or of a view of it. It depends on the signs of zeros, which PyTorch's complex
+/// arithmetic has otherwise: of z * 2 it makes z * (2 + 0i).
+bool givesAngle(const Graph& g, ValueId part, int depth = 0) {
+  constexpr int mostDepth = 8;
+  if (depth > mostDepth) return true;
+  return std::ranges::any_of(g.value(part).users, [&](NodeId id) {
+    const Node& n = g.node(id);
+    if (n.op->baseName() == "atan2" || n.op->baseName() == "signbit" || n.op->baseName() == "copysign") return true;
+    if (!n.op->is(OperatorFact::MovesOnly) && !n.op->is(OperatorFact::Splits)) return false;
+    return std::ranges::any_of(n.outputs, [&](ValueId v) { return givesAngle(g, v, depth + 1); });
+  });
 }
 
 /// What a node reads of a complex tensor.
-enum class Reads { Nothing, Pair, Real, Imaginary, Absolute, Angle };
+enum class Reads { Nothing, Pair, Real, Imaginary, Absolute };
 Reads readsOf(const Graph& g, const Node& n) {
   if (n.outputs.size() != 1 || n.args.empty() || !isComplex(g, n.args[0])) return Reads::Nothing;
   static const std::map<std::string_view, Reads> all{{"aten.view_as_real.default", Reads::Pair},
                                                      {"aten.real.default", Reads::Real},
                                                      {"aten.imag.default", Reads::Imaginary},
-                                                     {"aten.abs.default", Reads::Absolute},
-                                                     {"aten.angle.default", Reads::Angle}};
+                                                     {"aten.abs.default", Reads::Absolute}};
   const auto found = all.find(n.op->name);
-  return found == all.end() ? Reads::Nothing : found->second;
+  return found == all.end() || givesAngle(g, n.outputs[0]) ? Reads::Nothing : found->second;
 }
 
 /// What makes complex numbers of others, part by part. Alike: of both parts alike, by the same operator.
@@ -71,7 +85,7 @@ Makes makesOf(const Graph& g, const Node& n) {
   return Makes::Alike;
 }
 
-struct Parts {
+struct ComplexPair {
   Argument real, imaginary;
 };
 
@@ -114,7 +128,7 @@ class ComplexParts {
   const Graph& g_;
   std::vector<NodeId> readers_;
   std::unordered_map<uint32_t, bool> isWritten_, isReadInParts_;  // by value
-  std::unordered_map<uint32_t, Parts> parts_;                     // by value
+  std::unordered_map<uint32_t, ComplexPair> parts_;               // by value
   std::vector<uint32_t> made_;                                    // of parts_, those of the open edit
   std::optional<Error> error_;
 
@@ -150,7 +164,7 @@ class ComplexParts {
 
   Argument replacementOf(NodeId id) {
     const Reads reads = readsOf(g_, g_.node(id));
-    const Parts p = partsOf(g_.node(id).args[0].valueId());
+    const ComplexPair p = partsOf(g_.node(id).args[0].valueId());
     switch (reads) {
       case Reads::Real:
         return p.real;
@@ -158,8 +172,6 @@ class ComplexParts {
         return p.imaginary;
       case Reads::Absolute:
         return call(id, "aten.hypot.default", {p.real, p.imaginary});
-      case Reads::Angle:
-        return call(id, "aten.atan2.default", {p.imaginary, p.real});
       case Reads::Pair:
       case Reads::Nothing:
         break;
@@ -167,34 +179,34 @@ class ComplexParts {
     return call(id, "aten.stack.default", {Argument::list({p.real, p.imaginary}), Argument(int64_t{-1})});
   }
 
-  Parts partsOf(ValueId v) {
+  ComplexPair partsOf(ValueId v) {
     if (const auto known = parts_.find(v.index); known != parts_.end()) return known->second;
-    const Parts p = isTakenApart(v) ? computedParts(g_.value(v).producer) : readParts(v);
+    const ComplexPair p = isTakenApart(v) ? computedParts(g_.value(v).producer) : readParts(v);
     parts_.emplace(v.index, p);
     made_.push_back(v.index);
     return p;
   }
 
-  Parts computedParts(NodeId id) {
+  ComplexPair computedParts(NodeId id) {
     const Node n = g_.node(id);  // a copy: new nodes move it
-    const auto both = [&](const Parts& p, std::string_view op, std::vector<Argument> args) {
+    const auto both = [&](const ComplexPair& p, std::string_view op, std::vector<Argument> args) {
       args[0] = p.real;
       const Argument real = call(id, op, args);
       args[0] = p.imaginary;
-      return Parts{real, call(id, op, std::move(args))};
+      return ComplexPair{real, call(id, op, std::move(args))};
     };
     switch (makesOf(g_, n)) {
       case Makes::Product:
         return product(id, n);
       case Makes::Sum: {
-        const Parts a = partsOf(n.args[0].valueId()), b = partsOf(n.args[1].valueId());
+        const ComplexPair a = partsOf(n.args[0].valueId()), b = partsOf(n.args[1].valueId());
         std::vector<Argument> real = n.args, imaginary = n.args;
         real[0] = a.real, real[1] = b.real, imaginary[0] = a.imaginary, imaginary[1] = b.imaginary;
         const Argument sum = call(id, n.op->name, std::move(real));
         return {sum, call(id, n.op->name, std::move(imaginary))};
       }
       case Makes::Conjugate: {
-        const Parts p = partsOf(n.args[0].valueId());
+        const ComplexPair p = partsOf(n.args[0].valueId());
         return {p.real, call(id, "aten.neg.default", {p.imaginary})};
       }
       case Makes::Alike:
@@ -209,16 +221,16 @@ class ComplexParts {
   }
 
   /// (a + bi)(c + di) = (ac - bd) + (ad + bc)i
-  Parts product(NodeId id, const Node& n) {
+  ComplexPair product(NodeId id, const Node& n) {
     const auto times = [&](const Argument& x, const Argument& y) { return call(id, "aten.mul.Tensor", {x, y}); };
     if (!isComplex(g_, n.args[0]) || !isComplex(g_, n.args[1])) {
       const bool isFirst = isComplex(g_, n.args[0]);
-      const Parts p = partsOf(n.args[isFirst ? 0 : 1].valueId());
+      const ComplexPair p = partsOf(n.args[isFirst ? 0 : 1].valueId());
       const Argument& factor = n.args[isFirst ? 1 : 0];
       const Argument real = times(p.real, factor);
       return {real, times(p.imaginary, factor)};
     }
-    const Parts a = partsOf(n.args[0].valueId()), b = partsOf(n.args[1].valueId());
+    const ComplexPair a = partsOf(n.args[0].valueId()), b = partsOf(n.args[1].valueId());
     const Argument rr = times(a.real, b.real), ii = times(a.imaginary, b.imaginary);
     const Argument real = call(id, "aten.sub.Tensor", {rr, ii});
     const Argument ri = times(a.real, b.imaginary), ir = times(a.imaginary, b.real);
@@ -226,13 +238,13 @@ class ComplexParts {
   }
 
   /// The parts of a tensor that stays, or of what it is made of.
-  Parts readParts(ValueId v) {
+  ComplexPair readParts(ValueId v) {
     const auto partsAt = [&](NodeId before, const Argument& pairs) {
       const auto part = [&](int64_t i) {
         return call(before, "aten.select.int", {pairs, Argument(int64_t{-1}), Argument(i)});
       };
       const Argument real = part(0);
-      return Parts{real, part(1)};
+      return ComplexPair{real, part(1)};
     };
     const NodeId maker = g_.value(v).producer;
     if (maker) {
@@ -249,8 +261,7 @@ class ComplexParts {
     const NodeId before = maker            ? g_.node(maker).next
                           : g_.isWeight(v) ? g_.block(g_.root()).first
                                            : g_.block(g_.value(v).block).first;
-    Argument whole(v);
-    if (!g_.isWeight(v)) whole = call(before, "aten.resolve_conj.default", {whole});
+    const Argument whole = call(before, "aten.resolve_conj.default", {Argument(v)});
     return partsAt(before, call(before, "aten.view_as_real.default", {whole}));
   }
 

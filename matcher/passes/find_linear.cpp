@@ -83,7 +83,8 @@ std::optional<Equation> tensordotOf(const Node& n, const std::array<size_t, 2>& 
   return e;
 }
 
-/// result = linear(x, weight): the rows are of x alone, the columns of the weight alone, and the rest is summed up.
+/// result = linear(x, weight): the rows are of x alone, the columns of the weight alone, and the rest is summed up. The
+/// rows come first in the result.
 struct WeightedProduct {
   NodeId node;
   size_t weightPlace = 1;               ///< among the two operands
@@ -132,12 +133,15 @@ std::optional<WeightedProduct> weightedProductOf(const Graph& g, const GraphInde
   for (size_t d = 0; d < p.ofX.size(); ++d) {
     const size_t at = p.ofWeight.find(p.ofX[d]);
     if (at == std::string::npos) continue;
-    if (shapeOfX[d] != shapeOfWeight[at]) return std::nullopt;  // of one element, it would broadcast
+    // Of one element, it would broadcast.
+    if (shapeOfX[d] != shapeOfWeight[at] || shapeOfWeight[at].size == 1) return std::nullopt;
     p.inner += p.ofX[d];
     p.innerSize *= shapeOfWeight[at].size;
   }
   const bool isWhole =
       p.rows.size() + p.inner.size() == p.ofX.size() && p.columns.size() + p.inner.size() == p.ofWeight.size();
+  // PyTorch's result may lie in memory in the result's order, and a view may need that: nothing is turned afterwards.
+  if (p.rows + p.columns != p.ofResult) return std::nullopt;
   return isWhole && !p.rows.empty() && !p.columns.empty() && !p.inner.empty() ? std::optional(p) : std::nullopt;
 }
 
@@ -157,7 +161,7 @@ class LinearBuilder {
     if (p_.ofWeight.size() != 2) w = b_.call("aten.reshape.default", {w, listOf({-1, p_.innerSize})});
     Argument y = b_.call("aten.linear.default", {x, w});
     if (p_.columns.size() > 1) y = b_.call("aten.unflatten.int", {y, Argument(int64_t{-1}), listOf(p_.columnSizes)});
-    return permuted(y, p_.rows + p_.columns, p_.ofResult);
+    return y;
   }
 
  private:

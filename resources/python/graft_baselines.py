@@ -32,18 +32,25 @@ MODES = {
 
 
 def taking_tensors(program, module):
-    """The module, called with its input tensors one by one, whatever lists, dicts and keywords the program has them in."""
+    """The module, called with its input tensors one by one, whatever lists, dicts, keywords and constants the program has them in."""
+    import torch
     from torch.utils import _pytree
-    spec = program.call_spec.in_spec
+    spec, leaves = program.call_spec.in_spec, program.graph_signature.user_inputs
     args, kwargs = _pytree.tree_unflatten(list(range(spec.num_leaves)), spec)
-    if list(args) == list(range(spec.num_leaves)) and not kwargs:
+    if list(args) == list(range(spec.num_leaves)) and not kwargs and all(isinstance(leaf, str) for leaf in leaves):
         return module
 
-    def run(*tensors):
-        args, kwargs = _pytree.tree_unflatten(tensors, spec)
-        return module(*args, **kwargs)
+    class Flat(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.module = module
 
-    return run
+        def forward(self, *tensors):
+            given = iter(tensors)
+            args, kwargs = _pytree.tree_unflatten([next(given) if isinstance(leaf, str) else leaf for leaf in leaves], spec)
+            return self.module(*args, **kwargs)
+
+    return Flat()
 
 
 def load(mode, path, inputs, device, dtype):
@@ -65,12 +72,12 @@ def load(mode, path, inputs, device, dtype):
     if script is not None:
         script = as_asked(script.train() if mode == "train" else script.eval())
     if mode == "train" and script is None:
-        return as_asked(program.module()), MODES["eager"]
+        return taking_tensors(program, as_asked(program.module())), MODES["eager"]
     if mode == "exported":
         return (taking_tensors(program, as_asked(program.module())) if script is None else script), MODES[mode]
     if mode == "jit":
         if script is None:
-            script = torch.jit.trace(as_asked(program.module()), inputs, check_trace=False)
+            script = torch.jit.trace(taking_tensors(program, as_asked(program.module())), inputs, check_trace=False)
         return torch.jit.freeze(script.eval()), MODES[mode]
     if mode == "eager" and script is not None:
         def run(*args):
@@ -81,16 +88,16 @@ def load(mode, path, inputs, device, dtype):
         # torch.compile leaves TorchScript alone. PyTorch's own converter turns it into the form that torch.export makes.
         from torch._export.converter import TS2EPConverter
         program = TS2EPConverter(script, inputs).convert()
-    module = program.module()
+    module = taking_tensors(program, program.module())
     module = as_asked(module) if script is None else module
     if mode == "train":
         return module, MODES["eager"]
     if mode == "eager":
-        return taking_tensors(program, module), MODES[mode]
+        return module, MODES[mode]
     effort = "max-autotune" if mode == "compile-max-autotune" else "reduce-overhead" if device.type == "cuda" else "default"
     if mode == "compile-max-autotune" and device.type == "cpu":
         effort = "max-autotune-no-cudagraphs"
-    return taking_tensors(program, torch.compile(module, mode=effort)), f"torch.compile, {effort}{', of the converted TorchScript' if script is not None else ''}"
+    return torch.compile(module, mode=effort), f"torch.compile, {effort}{', of the converted TorchScript' if script is not None else ''}"
 
 
 class Training:

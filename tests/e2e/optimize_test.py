@@ -169,6 +169,12 @@ class Chosen(OwnRules):
         self.assertEqual([len(s["records"]) for s in ask(first, "model/history", document=1)["steps"]], [0, 1])
         again = ask(second, "model/optimize", document=1, plan=made["plan"], verify=False)
         self.assertEqual((again["graph"], again["records"][0]["removed"]), (made["graph"], made["records"][0]["removed"]))
+        # Without inputs the engine makes some up, and the types that they give are those of the step.
+        for one in (first, second):
+            self.assertEqual(ask(one, "model/open", path=path, graph="none")["document"], 2)
+        made = ask(first, "model/optimize", document=2, seconds=0.5, budget=20)
+        again = ask(second, "model/optimize", document=2, plan=made["plan"])
+        self.assertEqual(again["graph"], made["graph"])
         # From there nothing is left to do, and nothing changes.
         rest = ask(first, "model/optimize", document=1, seconds=0.2, budget=10)
         self.assertNotIn("records", rest)
@@ -246,6 +252,13 @@ class Chosen(OwnRules):
         run = subprocess.run(list(map(str, command)), capture_output=True, text=True, env={**os.environ, "GRAFT_OPS": str(OPERATORS)})
         self.assertIn("OneGelu", run.stdout)
         self.assertNotIn("degrees of freedom", run.stderr)
+        # Of the user's own inputs it warns, and once, however many runs are timed.
+        self.x = torch.randn(1, 64)
+        torch.save((self.x,), self.inputs)
+        model = self.model(Spread())
+        run = subprocess.run(list(map(str, command[:-3])) + ["--seconds", "0.1", "-o", str(self.out)], capture_output=True, text=True,
+                             env={**os.environ, "GRAFT_OPS": str(OPERATORS)})
+        self.assertEqual(run.stderr.count("var(): degrees of freedom"), 1, run.stderr[:2000])
 
     def test_what_verification_takes_back_is_not_kept(self):
         class Sine(nn.Module):

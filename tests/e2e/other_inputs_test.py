@@ -100,7 +100,31 @@ class Rotated(nn.Module):
     def forward(self, q, k):
         turns = self.turns[: q.shape[1]].unsqueeze(1)
         q, k = (torch.view_as_complex(t.reshape(*t.shape[:-1], 3, 2)) * turns for t in (q, k))
-        return torch.view_as_real(q).flatten(3) + 1, torch.view_as_real(k).flatten(3).sum(1), (q * k.conj() * 0.5).sum(-1).abs(), (q - k).angle()
+        return torch.view_as_real(q).flatten(3) + 1, torch.view_as_real(k).flatten(3).sum(1), (q * k.conj() * 0.5).sum(-1).abs(), (q - k).mean(0).imag
+
+
+class Angles(nn.Module):
+    """The sign of a zero decides whether an angle is 0 or pi."""
+
+    def forward(self, x, m):
+        z = torch.view_as_complex(x) * m
+        y = torch.view_as_complex(x) * -2.0
+        return z.angle(), torch.atan2(y.imag, y.real)
+
+
+class Counts(nn.Module):
+    """Buffers, of which the second is read first by what Graft makes of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(4))
+        self.register_buffer("factor", torch.full((4,), 1 + 2j))
+
+    def forward(self, x):
+        self.calls.add_(1)
+        z = torch.complex(x * self.calls, x) * self.factor
+        self.factor.mul_(2)
+        return z.real + 1, z.imag
 
 
 class Products(nn.Module):
@@ -114,7 +138,18 @@ class Products(nn.Module):
     def forward(self, x):
         heads = torch.einsum("bth,hnd->bntd", x, self.q)
         y = torch.tensordot(heads.transpose(1, 2).tanh(), self.o, dims=2)
-        return torch.einsum("...h,oh", y, self.mix).relu(), torch.einsum("oc,btc->bot", self.mix, y)
+        return torch.einsum("...h,oh", y, self.mix).relu()
+
+
+class Turned(nn.Module):
+    """The product lies in memory in the result's order, as the view wants it; and a weight of one element broadcasts."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.one = nn.Parameter(torch.randn(5, 8)), nn.Parameter(torch.randn(1, 5))
+
+    def forward(self, x):
+        return torch.einsum("oc,bc->ob", self.mix, x).view(-1) * 2, torch.einsum("bi,io->bo", x[:, :1], self.one)
 
 
 class Binned(nn.Module):
@@ -282,6 +317,19 @@ class OtherInputs(TestCase):
         self.traced(Products(), (torch.randn(2, 6, 8),), (torch.randn(3, 1, 8),), (torch.randn(1, 9, 8),))
         operators = self.json("info", self.folder / "out.pt")["operators"]
         self.assertFalse({"aten.einsum.default", "aten.tensordot.default"} & set(operators), operators)
+
+    def test_a_product_that_a_view_reads_lies_as_it_did(self):
+        self.traced(Turned(), (torch.randn(1, 8),), (torch.randn(3, 8),))
+
+    def test_signs_of_zeros_decide_angles_as_in_pytorch(self):
+        x, m = torch.randn(8, 2), torch.rand(8)
+        x[:3] = 0
+        self.traced(Angles(), (x, m), (x, (m > 0.5).float()), (-x, torch.zeros(8)))
+
+    def test_buffers_are_compared_by_their_names_whichever_is_written_first(self):
+        pair = self.written(torch.jit.trace(Counts().eval(), torch.randn(4), check_trace=False), (torch.randn(4),))
+        for _ in range(2):
+            self.agree(pair, (torch.randn(4),))
 
     def test_a_write_to_a_list_inside_of_another_shows(self):
         self.agree(self.written(torch.jit.script(Binned()), (torch.randn(2, 3),)), (torch.randn(2, 3),))

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
-#include <numeric>
 
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
@@ -62,9 +61,10 @@ std::vector<std::string> takenBackCalls(const OptimizeReport& report) {
 
 /// Where the whole computes something else with generated kernels and not with their operators, though each kernel
 /// passes alone: kernels are added to the operators in halves, and those that it fails with become operators again.
+/// Those that are slower than their operators stay out.
 class KernelSearch {
  public:
-  /// `all`: the graph with all kernels of report.groups.
+  /// `all`: the graph with all kernels of report.groups, of which the slower ones are not kept.
   KernelSearch(const Prepared& before, const OptimizeRequest& request, const Graph& all, OptimizeReport& report,
                const Semantics& semantics, const Job& job)
       : before_(before), request_(request), all_(all), report_(report), semantics_(semantics), job_(job) {}
@@ -73,18 +73,24 @@ class KernelSearch {
   /// kernels are not to blame.
   Result<std::optional<Graph>> run() {
     if (!passes({})) return error_ ? Result<std::optional<Graph>>(*error_) : std::optional<Graph>();
-    std::vector<size_t> order(report_.groups.size());
-    std::iota(order.begin(), order.end(), size_t{0});
+    std::vector<size_t> order;
+    for (size_t i = 0; i < report_.groups.size(); ++i)
+      if (report_.groups[i].isKept) order.push_back(i);
     const Kept kept = keptInHalves(order, furtherSeconds(request_),
                                    [&](const std::vector<size_t>& numbers) { return !error_ && passes(numbers); });
     if (error_) return *error_;
-    const std::string why = "with it, the whole model computes something else: " + report_.result.verification->why;
-    for (size_t i = 0; i < order.size(); ++i) {
+    const auto holds = [](const std::vector<size_t>& in, size_t i) { return std::ranges::find(in, i) != in.end(); };
+    const std::string& why = report_.result.verification->why;
+    for (const size_t i : order) {
       TriedGroup& t = report_.groups[i];
-      t.isKept = std::ranges::find(kept.numbers, i) != kept.numbers.end();
+      t.isKept = holds(kept.numbers, i);
       t.isWrong = !t.isKept;
-      if (t.isWrong) t.why = why;
+      if (holds(kept.untried, i))
+        t.why = "the time for finding out which kernels are to blame was over; with all of them, " + why;
+      else if (t.isWrong)
+        t.why = "with it, the whole model computes something else: " + why;
     }
+    report_.isOutOfTime = report_.isOutOfTime || !kept.isComplete();
     report_.result = std::move(result_);
     return std::optional<Graph>(std::move(best_));
   }
@@ -135,6 +141,7 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
   report.groups = std::move(*groups);
   const FurtherInputs further{furtherSeconds(request), false};
   if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
+  const std::vector<TriedGroup> timed = report.groups;
   if (report.result.refusal && isAnySlow(report)) {
     graph = all;
     for (TriedGroup& t : report.groups) {
@@ -144,6 +151,7 @@ Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& requ
     if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
   }
   if (report.result.refusal && !report.groups.empty() && !job.cancelled()) {
+    report.groups = timed;
     auto right = KernelSearch(before, request, all, report, semantics, job).run();
     if (!right) return right.error();
     if (*right) graph = std::move(**right);
@@ -470,6 +478,7 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   auto why = finisher.write(plan, false);
   if (!why) return why.error();
   if (why->empty()) return report;
+  const std::optional<AgainstOriginal> times = report.result.timing;
   const auto folded =
       std::find_if(fits.begin(), fits.end(), [](const RecipeFit& f) { return f.recipe->name == frozenRecipe; });
   if (folded == fits.end() || (plan.size() == 1 && plan.front().recipe == folded->recipe)) return nothing(*why);
@@ -489,6 +498,9 @@ Result<OptimizeReport> optimize(const OptimizeRequest& request, const Semantics&
   auto again = finisher.write({{folded->file, folded->recipe, {}}}, true);
   if (!again) return again.error();
   if (again->empty()) return report;
+  // What is said is of the first file.
+  report.instead.clear();
+  report.result.timing = times;
   return nothing(*why);
 }
 

@@ -120,6 +120,28 @@ bool TorchScriptConverter::instances(const jit::Node* n, Env& env) {
   }
 }
 
+/// Whether another run may make something else of it: it depends on an input, on what is random, or on control flow. A
+/// mask that the first run makes for all later ones does not.
+static bool isOfThisRun(const Graph& g, const Argument& a) {
+  std::set<NodeId> seen;
+  std::vector<NodeId> left;
+  bool is = false;
+  const auto look = [&](ValueId v) {
+    const NodeId maker = g.value(v).producer;
+    is = is || (!maker && !g.isWeight(v));
+    if (maker && seen.insert(maker).second) left.push_back(maker);
+  };
+  a.forEachValue(look);
+  while (!is && !left.empty()) {
+    const Node& n = g.node(left.back());
+    left.pop_back();
+    is = n.op->random || n.op->writes() || !n.blocks.empty();
+    for (const Argument& of : n.args) of.forEachValue(look);
+    for (const auto& [key, of] : n.kwargs) of.forEachValue(look);
+  }
+  return is;
+}
+
 bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
   switch (n->kind()) {
     case jit::prim::GetAttr: {
@@ -141,7 +163,7 @@ bool TorchScriptConverter::attributes(const jit::Node* n, Env& env) {
           setLiterals_.push_back({path, self.object, *slot, std::move(*value)});
         }
       std::vector<Argument> args{Argument(path), argument(bound(n->input(1), env), n)};
-      if (readAsNone_.contains(path)) args.emplace_back();
+      if (readAsNone_.contains(path) && isOfThisRun(g_, args[1])) args.emplace_back();
       setAttributes_[path] = appendUnknown("prim.SetAttr", std::move(args), n);
       attributes_[path] = bound(n->input(1), env);
       return true;

@@ -176,7 +176,7 @@ void TorchScriptWriter::placeWritten() {
     if (wasNoneBefore(n))
       throw Refusal(fmt::format(
           "its attribute {} is None in the file and has a value after the first run, and the graph is that of the "
-          "first run. Give the attribute a tensor before you save the model, or make it an input and a result",
+          "first run. Give the attribute a value before you save the model, or make it an input and a result",
           *path));
     const auto [module, name] = splitPath(*path);
     Place place{module, name};

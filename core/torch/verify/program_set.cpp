@@ -73,9 +73,11 @@ Result<TensorSet> WrittenState::run(const Program& p, const TensorSet& inputs, c
   if (out) out = copyOf(*out);  // what it returns may lie in what is put back
   if (out && any()) {
     c10::impl::GenericDict state(c10::StringType::get(), c10::AnyType::get());
-    for (size_t i = 0; i < written.size(); ++i)
-      if (buffers_.contains(facts.writtenNames[i]))
-        state.insert("buffer " + facts.writtenNames[i], valuesOf(written)[i].toTensor().clone());
+    // In one order for all programs, whichever buffer each writes first.
+    for (const std::string& name : buffers_) {
+      const auto at = std::ranges::find(facts.writtenNames, name) - facts.writtenNames.begin();
+      state.insert("buffer " + name, valuesOf(written)[static_cast<size_t>(at)].toTensor().clone());
+    }
     // Inputs by name come in an order of their own.
     if (given.impl && given.impl->names.empty())
       for (const size_t i : inputs_)

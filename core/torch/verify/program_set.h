@@ -64,7 +64,8 @@ std::string leftOutText(const LeftOut&);
 bool leaveOutTheSame(const LeftOut&, const LeftOut&);
 
 /// While it lives, what PyTorch warns of on this thread is not printed: it would be about inputs that the user did not
-/// choose, such as the variance of one element. Graft's own warnings are.
+/// choose, such as the variance of one element, or say again what a run of the whole model has said. Graft's own
+/// warnings are printed.
 class QuietPyTorch {
   struct OwnWarnings : c10::WarningHandler {
     void process(const c10::Warning&) override;

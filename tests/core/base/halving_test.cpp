@@ -35,7 +35,7 @@ TEST_CASE("what the whole fails with goes, whichever it is, and the rest stays")
       std::vector<size_t> numbers = kept.numbers;
       std::ranges::sort(numbers);
       CHECK(numbers == expected);
-      CHECK(kept.isComplete);
+      CHECK(kept.isComplete());
       size_t log = 1;
       while ((size_t{1} << log) < n) ++log;
       CHECK(kept.runs <= 2 * wrong * log);
@@ -50,6 +50,7 @@ TEST_CASE("small differences add up to a limit, and the first ones stay") {
 TEST_CASE("nothing is tried after the time") {
   const Kept kept = keptInHalves(firstNumbers(9), -1, [](const std::vector<size_t>&) { return true; });
   CHECK(kept.numbers.empty());
+  CHECK(kept.untried == firstNumbers(9));
   CHECK(kept.runs == 0);
-  CHECK_FALSE(kept.isComplete);
+  CHECK_FALSE(kept.isComplete());
 }

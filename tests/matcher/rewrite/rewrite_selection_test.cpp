@@ -82,7 +82,7 @@ TEST_CASE("the least rewrites are taken back with which the whole fails") {
       row.run();
       return passes(row.made());
     });
-    CHECK(found.isComplete);
+    CHECK(found.isComplete());
     CHECK(found.runs <= 12);
     row.run();  // the selection is what was kept
     return row.made();
@@ -99,6 +99,6 @@ TEST_CASE("what there was no time to try is not kept") {
   row.selection.ask(&row.growing);
   row.run();
   const Kept found = keepMost(row.selection, "because", 0, [] { return true; });
-  CHECK_FALSE(found.isComplete);
+  CHECK_FALSE(found.isComplete());
   CHECK(found.numbers.empty());
 }

@@ -191,6 +191,27 @@ TEST_CASE("a node says how it becomes loops, or why it does not") {
   CHECK(own.whyNot == "graft.attention.default is a kernel of its own, written by hand");
 }
 
+TEST_CASE("a number that no loop reads may be negative, others are sizes") {
+  const Graph g = test::graphOf(
+      "graph g {\n input %x : f32[8]\n input %start : int\n input %end : int\n"
+      " %a = aten.arange.start_step(%start, %end, -1) : i64[8]\n %y = aten.add.Tensor(%x, %a) : f32[8]\n return %y\n}",
+      operators());
+  const auto program = lower::lower(g);
+  REQUIRE_RESULT(program);
+  REQUIRE(program->sizes.size() == 2);
+  CHECK(loops::verify(*program).ok());
+  const auto again = loops::parseProgram(loops::printProgram(*program));
+  REQUIRE_RESULT(again);
+  CHECK((again->sizes == program->sizes));
+  for (const loops::Program& p : {*program, *again}) {
+    CHECK(loops::checkSizes(p, std::vector<int64_t>{4, -4}).ok());
+    CHECK_FALSE(loops::checkSizes(p, std::vector<int64_t>{-4, 4}).ok());
+  }
+  loops::Program lying = *program;
+  lying.sizes[0].min = -1;
+  CHECK_FALSE(loops::verify(lying).ok());
+}
+
 TEST_CASE("a value without a type is named") {
   const Graph g =
       test::graphOf("graph g {\n input %x : f32[4]\n %y = aten.relu.default(%x)\n return %y\n}", operators());
