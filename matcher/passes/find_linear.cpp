@@ -83,8 +83,7 @@ std::optional<Equation> tensordotOf(const Node& n, const std::array<size_t, 2>& 
   return e;
 }
 
-/// result = linear(x, weight): the rows are of x alone, the columns of the weight alone, and the rest is summed up. The
-/// rows come first in the result.
+/// result = linear(x, weight): the rows are of x alone, the columns of the weight alone, and the rest is summed up.
 struct WeightedProduct {
   NodeId node;
   size_t weightPlace = 1;               ///< among the two operands
@@ -140,8 +139,11 @@ std::optional<WeightedProduct> weightedProductOf(const Graph& g, const GraphInde
   }
   const bool isWhole =
       p.rows.size() + p.inner.size() == p.ofX.size() && p.columns.size() + p.inner.size() == p.ofWeight.size();
-  // PyTorch's result may lie in memory in the result's order, and a view may need that: nothing is turned afterwards.
-  if (p.rows + p.columns != p.ofResult) return std::nullopt;
+  // A view may need the result as PyTorch lays it out: row by row, turned where a product of x and the weight (in this
+  // order) ends with a column. Columns before all rows are a product of the weight and x.
+  const bool endsWithColumn =
+      !p.columnSizes.empty() && p.columnSizes.back() > 1 && p.columns.back() == p.ofResult.back();
+  if (p.rows + p.columns != p.ofResult && !(endsWithColumn && w == 1)) return std::nullopt;
   return isWhole && !p.rows.empty() && !p.columns.empty() && !p.inner.empty() ? std::optional(p) : std::nullopt;
 }
 
@@ -161,7 +163,7 @@ class LinearBuilder {
     if (p_.ofWeight.size() != 2) w = b_.call("aten.reshape.default", {w, listOf({-1, p_.innerSize})});
     Argument y = b_.call("aten.linear.default", {x, w});
     if (p_.columns.size() > 1) y = b_.call("aten.unflatten.int", {y, Argument(int64_t{-1}), listOf(p_.columnSizes)});
-    return y;
+    return permuted(y, p_.rows + p_.columns, p_.ofResult);
   }
 
  private:
