@@ -231,8 +231,7 @@ void TorchScriptConverter::setChangedLists() {
     if (const auto held = heldLists_.find(path); held != heldLists_.end() && hasOtherLength(held->second, *b.container))
       throw Refusal{
           fmt::format("its attribute {} is a list that may have another length in the next run, and a graph holds only "
-                      "lists that keep "
-                      "theirs. Save a part of the model that does without it, e.g. model.backbone",
+                      "lists that keep theirs. Save a part of the model that does without it, e.g. model.backbone",
                       path)};
     if (!b.container->changed) continue;
     Argument last = argument(b, nullptr);
