@@ -67,9 +67,12 @@ std::string_view kindName(Kind kind) {
 Traits traitsOf(const Graph& graph, const Node& node) {
   Traits traits;
   if (!findEntry(node.op->name)) {
-    const bool isOurs = node.op->name.starts_with("graft.") && node.op->name != "graft.generated.default";
-    traits.whyNot = isOurs ? fmt::format("{} is a kernel of its own, written by hand", node.op->name)
-                           : fmt::format("Graft has no loops for {}", node.op->name);
+    if (node.op->name == "graft.generated.default")
+      traits.whyNot = "it is a generated kernel already";
+    else if (node.op->name.starts_with("graft."))
+      traits.whyNot = fmt::format("{} is a kernel of its own, written by hand", node.op->name);
+    else
+      traits.whyNot = fmt::format("Graft has no loops for {}", node.op->name);
     return traits;
   }
   Lowering l(graph);
