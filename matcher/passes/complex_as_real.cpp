@@ -15,11 +15,8 @@
 namespace graft {
 namespace {
 
-std::optional<DType> tensorDType(const Graph& g, const Argument& a) {
-  return a.isValue() ? g.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
-}
 bool isComplex(const Graph& g, const Argument& a) {
-  const auto d = tensorDType(g, a);
+  const auto d = dtypeOf(g, a);
   return d == DType::Complex64 || d == DType::Complex128;
 }
 /// A number, or a tensor of real numbers.
@@ -189,12 +186,6 @@ class ComplexParts {
 
   ComplexPair computedParts(NodeId id) {
     const Node n = g_.node(id);  // a copy: new nodes move it
-    const auto both = [&](const ComplexPair& p, std::string_view op, std::vector<Argument> args) {
-      args[0] = p.real;
-      const Argument real = call(id, op, args);
-      args[0] = p.imaginary;
-      return ComplexPair{real, call(id, op, std::move(args))};
-    };
     switch (makesOf(g_, n)) {
       case Makes::Product:
         return product(id, n);
@@ -217,7 +208,12 @@ class ComplexParts {
       case Makes::Nothing:
         break;
     }
-    return both(partsOf(n.args[0].valueId()), n.op->name, n.args);
+    const ComplexPair p = partsOf(n.args[0].valueId());
+    std::vector<Argument> args = n.args;
+    args[0] = p.real;
+    const Argument real = call(id, n.op->name, args);
+    args[0] = p.imaginary;
+    return {real, call(id, n.op->name, std::move(args))};
   }
 
   /// (a + bi)(c + di) = (ac - bd) + (ad + bc)i

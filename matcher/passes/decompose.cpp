@@ -19,9 +19,6 @@ using Steps = Result<Args>;  // the results, one for each output
 
 // Half precision is computed in float32 and rounded once, at the end, as PyTorch's own kernels do.
 bool isHalf(std::optional<DType> d) { return d == DType::Float16 || d == DType::BFloat16; }
-std::optional<DType> dtypeOf(const Graph& g, const Argument& a) {
-  return a.isValue() ? g.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
-}
 Argument widened(NodeBuilder& b, const Graph& g, const Argument& a) {
   return isHalf(dtypeOf(g, a)) ? b.call("aten.to.dtype", {a, Argument(DType::Float32)}) : a;
 }

@@ -46,6 +46,9 @@ std::optional<size_t> convolutionOperand(const Node&, std::string_view parameter
 /// The tensor's dimensions; null where it is no tensor, or its rank is not known.
 const std::vector<Dim>* shapeOf(const Graph&, ValueId);
 
+/// The dtype of a tensor; nothing where it is not known, or the argument is none.
+std::optional<DType> dtypeOf(const Graph&, const Argument&);
+
 /// Whether an operator computed the value. Of a view, or of what a caller gave, even `x + 0` makes a copy.
 bool isComputed(const Graph&, ValueId);
 

@@ -37,6 +37,10 @@ const std::vector<Dim>* shapeOf(const Graph& g, ValueId v) {
   return type.isTensor() && type.tensorInfo.shape ? &*type.tensorInfo.shape : nullptr;
 }
 
+std::optional<DType> dtypeOf(const Graph& g, const Argument& a) {
+  return a.isValue() ? g.value(a.valueId()).type.tensorInfo.dtype : std::nullopt;
+}
+
 bool isComputed(const Graph& g, ValueId v) {
   const NodeId producer = g.value(v).producer;
   return producer && !g.node(producer).op->is(OperatorFact::View) && !g.node(producer).op->writes();
