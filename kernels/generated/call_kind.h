@@ -22,6 +22,9 @@
 
 namespace graft::ops {
 
+/// How the warning of a kernel that cannot be made ends.
+inline constexpr const char* runsAsOperators = "; calls without a kernel run as ATen operators";
+
 /// Whether the tensor is a number on the CPU, which operators take beside tensors of any device.
 bool isHostNumber(const at::Tensor&);
 /// Where a call runs: the device of the first tensor that is no number on the CPU.

@@ -268,8 +268,7 @@ std::shared_ptr<const Compiled> Group::make(const CallKind& kind, at::TensorList
   if (made)
     kernel = std::move(*made);
   else
-    TORCH_WARN_ONCE("graft::generated: ", made.error().message,
-                    "; a call that its kernel cannot take runs ATen's operators");
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message, runsAsOperators);
   remember(key, kernel, false);
   return kernel;
 }

@@ -89,8 +89,7 @@ std::vector<at::Tensor> Group::runOnCuda(at::TensorList inputs, at::IntArrayRef 
   };
   Result<std::shared_ptr<const CudaRun>> made = make();
   if (!made) {
-    TORCH_WARN_ONCE("graft::generated: ", made.error().message,
-                    "; a call that its kernel cannot take runs ATen's operators");
+    TORCH_WARN_ONCE("graft::generated: ", made.error().message, runsAsOperators);
   }
   if (made) kernel = std::move(*made);
   {
