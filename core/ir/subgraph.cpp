@@ -8,23 +8,6 @@
 namespace graft {
 namespace {
 
-constexpr int deepest = 64;  // chains on weights are short: casts, transpositions, concatenations
-
-bool weightsAlone(const Graph& g, ValueId v, int depth) {
-  const Value& value = g.value(v);
-  if (value.kind == Value::Kind::Weight) return true;
-  if (value.kind != Value::Kind::Output || depth > deepest) return false;
-  const Node& n = g.node(value.producer);
-  if (!n.op->pure() || !n.blocks.empty() || !n.kwargs.empty()) return false;
-  bool any = false, all = true;
-  for (const Argument& a : n.args)
-    a.forEachValue([&](ValueId u) {
-      any = true;
-      all = all && weightsAlone(g, u, depth + 1);
-    });
-  return any && all;
-}
-
 class Extraction {
  public:
   explicit Extraction(const Graph& g) : from_(g) {}
@@ -123,7 +106,27 @@ bool staysAtRunTime(const Value& weight) {
   return weight.kind == Value::Kind::Weight && weight.path.find(runTimeSuffix, last) != std::string::npos;
 }
 
-bool dependsOnWeightsAlone(const Graph& g, ValueId v) { return weightsAlone(g, v, 0); }
+bool dependsOnWeightsAlone(const Graph& g, ValueId v) {
+  constexpr size_t most = 1000;  // what is computed of weights is short: casts, transpositions, concatenations
+  std::vector<ValueId> open{v};
+  std::unordered_set<ValueId> seen{v};
+  while (!open.empty()) {
+    const Value& value = g.value(open.back());
+    open.pop_back();
+    if (value.kind == Value::Kind::Weight) continue;
+    if (value.kind != Value::Kind::Output || seen.size() > most) return false;
+    const Node& n = g.node(value.producer);
+    if (!n.op->pure() || !n.blocks.empty() || !n.kwargs.empty()) return false;
+    bool takesValues = false;
+    for (const Argument& a : n.args)
+      a.forEachValue([&](ValueId u) {
+        takesValues = true;
+        if (seen.insert(u).second) open.push_back(u);
+      });
+    if (!takesValues) return false;
+  }
+  return true;
+}
 
 Result<Subgraph> extractSubgraph(const Graph& g, std::vector<NodeId> nodes, const std::vector<ValueId>& outputs,
                                  const std::vector<NodeId>& also, const std::vector<ValueId>& inputsFirst) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 #include <string_view>
+#include <unordered_map>
 
 #include "core/ir/calls/whole_slice.h"
 #include "core/torch/normal/normal_steps.h"
@@ -158,17 +159,27 @@ struct Range {
 
 class Ranges {
  public:
-  explicit Ranges(const Graph& g) : g_(g) {}
+  explicit Ranges(const Graph& g) {
+    for (NodeId id : g.order()) {
+      const Node& n = g.node(id);
+      if (n.outputs.size() != 1 || n.op->writes()) continue;
+      if (const auto range = ofResult(n)) known_.emplace(n.outputs[0], *range);
+    }
+  }
 
-  std::optional<Range> of(const Argument& a, int depth = 0) const {
+  std::optional<Range> of(const Argument& a) const {
     if (const auto x = a.number()) return Range{*x, *x};
-    if (!a.isValue() || depth > 40) return std::nullopt;
-    const Value& value = g_.value(a.valueId());
-    if (!value.producer) return std::nullopt;
-    const Node& n = g_.node(value.producer);
-    if (n.outputs.size() != 1 || n.op->writes()) return std::nullopt;
+    if (!a.isValue()) return std::nullopt;
+    const auto at = known_.find(a.valueId());
+    return at == known_.end() ? std::nullopt : std::optional(at->second);
+  }
+
+ private:
+  std::unordered_map<ValueId, Range> known_;
+
+  std::optional<Range> ofResult(const Node& n) const {
     const std::string_view base = n.op->baseName();
-    const auto arg = [&](size_t i) { return i < n.args.size() ? of(n.args[i], depth + 1) : std::nullopt; };
+    const auto arg = [&](size_t i) { return i < n.args.size() ? of(n.args[i]) : std::nullopt; };
     if (n.op->is(OperatorFact::MovesOnly)) return arg(0);
     if (base == "zeros" || base == "zeros_like" || base == "new_zeros") return Range{0, 0};
     if (base == "ones" || base == "ones_like" || base == "new_ones") return Range{1, 1};
@@ -197,7 +208,6 @@ class Ranges {
     return compared(base, arg(0), arg(1));
   }
 
- private:
   static std::optional<Range> both(const std::optional<Range>& x, const std::optional<Range>& y) {
     if (!x || !y || !(x->is(0) || x->is(1)) || !(y->is(0) || y->is(1))) return std::nullopt;
     return x->is(1) && y->is(1) ? Range{1, 1} : Range{0, 0};
@@ -214,8 +224,6 @@ class Ranges {
     if (base == "lt") return compared("gt", y, x);
     return std::nullopt;
   }
-
-  const Graph& g_;
 };
 
 }  // namespace
@@ -251,7 +259,7 @@ void askSizesEarly(Graph& g) {
 }
 
 void removeIdleMasks(Graph& g) {
-  const Ranges ranges(g);
+  std::optional<Ranges> ranges;  // few graphs ask for them
   for (NodeId id : g.order()) {
     const Node& n = g.node(id);
     if (n.op->name != "aten.add.Tensor" || n.args.size() != 3 || n.args[2].number() != 1.0) continue;
@@ -264,7 +272,8 @@ void removeIdleMasks(Graph& g) {
       continue;
     for (size_t i : {1, 0}) {
       if (!n.args[i].isValue() || !n.args[1 - i].isValue()) continue;
-      const auto mask = ranges.of(n.args[i]);
+      if (!ranges) ranges.emplace(g);
+      const auto mask = ranges->of(n.args[i]);
       const TensorInfo& other = g.value(n.args[1 - i].valueId()).type.tensorInfo;
       if (!mask || !mask->is(0) || !other.dtype || !other.shape || !(other == sum.type.tensorInfo)) continue;
       g.replaceAllUses(n.outputs[0], n.args[1 - i].valueId());

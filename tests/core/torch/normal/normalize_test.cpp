@@ -1,4 +1,6 @@
 // Steps into the normal form, on graphs as the importers leave them.
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 
@@ -77,4 +79,15 @@ TEST_CASE("a number that depends on an input, is random or cannot be computed st
             "\n %i = aten.Int.Tensor(%t)\n %a = aten.expand.default(%x, [%i, 2, 3], implicit=False)\n return %a\n"),
         "aten.Int.Tensor"));
   }
+}
+
+TEST_CASE("a mask of zeros before a softmax goes, and each operand is looked at once, however many ways lead there") {
+  CHECK_FALSE(holds(normalised(" %z = aten.zeros_like.default(%x) : f32[2,3]\n"
+                               " %s = aten.add.Tensor(%x, %z, alpha=1) : f32[2,3]\n"
+                               " %y = aten.softmax.int(%s, -1, None) : f32[2,3]\n return %y\n"),
+                    "aten.add.Tensor"));
+  std::string text = " %v0 = aten.relu.default(%x) : f32[2,3]\n";
+  for (int i = 1; i <= 40; ++i) text += fmt::format(" %v{0} = aten.mul.Tensor(%v{1}, %v{1}) : f32[2,3]\n", i, i - 1);
+  text += " %s = aten.add.Tensor(%v40, %x, alpha=1) : f32[2,3]\n %y = aten.softmax.int(%s, -1, None) : f32[2,3]\n";
+  CHECK(holds(normalised(text + " return %y\n"), "aten.add.Tensor"));
 }
