@@ -9,7 +9,6 @@
 // that take batch and heads together and apart, as torch.bmm needs them.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <numeric>
 #include <optional>
@@ -20,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/ir/calls/einsum.h"
 #include "matcher/passes/pass.h"
 #include "matcher/rewrite/view_relaxation.h"
 #include "matcher/search/graph_index.h"
@@ -68,34 +68,17 @@ struct FoundAttention {
   std::vector<NodeId> nodes;  ///< from what makes the result back to the first product
 };
 
-/// torch.einsum of two operands as a product of matrices: what its letters are.
-struct Contraction {
-  std::array<std::string, 2> operands;
-  std::string result;
+/// torch.einsum of two operands as a product of matrices.
+struct Contraction : EinsumEquation {
   std::string batch;           ///< in both operands and the result, in the order of the result
   char rows = 0, columns = 0;  ///< of the first, of the second operand
   char inner = 0;              ///< summed up
 
-  static std::optional<Contraction> of(std::string_view equation);
+  static std::optional<Contraction> of(EinsumEquation);
 };
 
-std::optional<Contraction> Contraction::of(std::string_view equation) {
-  Contraction c;
-  std::string* part = c.operands.data();
-  for (size_t i = 0; i < equation.size(); ++i) {
-    const char letter = equation[i];
-    if (letter == ' ') continue;
-    if (letter == ',' && part == c.operands.data()) {
-      part = &c.operands[1];
-    } else if (letter == '-' && part == &c.operands[1] && i + 1 < equation.size() && equation[i + 1] == '>') {
-      part = &c.result;
-      ++i;
-    } else if (std::isalpha(static_cast<unsigned char>(letter)) && part->find(letter) == std::string::npos) {
-      *part += letter;
-    } else {
-      return std::nullopt;
-    }
-  }
+std::optional<Contraction> Contraction::of(EinsumEquation equation) {
+  Contraction c{std::move(equation), {}};
   const auto holds = [](const std::string& s, char letter) { return s.find(letter) != std::string::npos; };
   const auto take = [](char& place, char letter) { return std::exchange(place, letter) == 0; };
   bool isOne = true;
@@ -201,17 +184,26 @@ class AttentionSearch {
   static bool isNamed(const Node& n, std::initializer_list<std::string_view> names) {
     return std::find(names.begin(), names.end(), n.op->baseName()) != names.end();
   }
-  static std::optional<Contraction> contractionOf(const Node& n) {
-    const auto* equation = isNamed(n, {"einsum"}) && !n.args.empty() ? n.args[0].as<std::string>() : nullptr;
-    return equation ? Contraction::of(*equation) : std::nullopt;
+  std::optional<Contraction> contractionOf(const Node& n) const {
+    const auto* text = isNamed(n, {"einsum"}) && n.args.size() >= 2 ? n.args[0].as<std::string>() : nullptr;
+    const std::vector<Argument>* operands = text ? n.args[1].items() : nullptr;
+    if (!operands || operands->size() != 2) return std::nullopt;
+    std::array<size_t, 2> ranks{};
+    for (size_t k = 0; k < 2; ++k) {
+      const auto* shape = (*operands)[k].isValue() ? shapeOf((*operands)[k].valueId()) : nullptr;
+      if (!shape) return std::nullopt;
+      ranks[k] = shape->size();
+    }
+    auto equation = EinsumEquation::of(*text, ranks);
+    return equation ? Contraction::of(std::move(*equation)) : std::nullopt;
   }
   /// What a product of matrices multiplies.
-  static std::optional<std::array<ValueId, 2>> operandsOf(const Node& n) {
+  std::optional<std::array<ValueId, 2>> operandsOf(const Node& n) const {
     const std::vector<Argument>* from = &n.args;
     size_t first = 0;
     if (isNamed(n, {"einsum"})) {
-      from = contractionOf(n) && n.args.size() >= 2 ? n.args[1].items() : nullptr;
-      if (!from || from->size() != 2) return std::nullopt;
+      if (!contractionOf(n)) return std::nullopt;
+      from = n.args[1].items();
     } else if (isNamed(n, {"baddbmm"})) {
       first = 1;
     } else if (!isNamed(n, {"matmul", "bmm"})) {
@@ -220,7 +212,7 @@ class AttentionSearch {
     if (from->size() < first + 2 || !(*from)[first].isValue() || !(*from)[first + 1].isValue()) return std::nullopt;
     return std::array{(*from)[first].valueId(), (*from)[first + 1].valueId()};
   }
-  static bool isFirst(const Node& n) { return operandsOf(n).has_value(); }
+  bool isFirst(const Node& n) const { return operandsOf(n).has_value(); }
 
   static bool isCastOrCopy(const Node& n) {
     return isNamed(n, {"to", "_to_copy", "type_as", "clone", "contiguous", "alias"});

@@ -2,67 +2,26 @@
 // rules give packed weights and activations. PyTorch computes einsum by bmm, and lays the weight out anew in each call.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/ir/calls/einsum.h"
 #include "matcher/passes/pass.h"
 #include "matcher/search/graph_index.h"
 
 namespace graft {
 namespace {
 
-constexpr std::string_view dimLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
-
 bool hasLetter(const std::string& s, char letter) { return s.find(letter) != std::string::npos; }
-bool hasTwice(const std::string& s) {
-  return std::ranges::any_of(s, [&](char letter) { return std::ranges::count(s, letter) > 1; });
-}
 
-/// A letter for each dimension of both operands and of the result.
-struct Equation {
-  std::array<std::string, 2> operands;
-  std::string result;
-};
-
-/// "...i,io->...o" for operands of these ranks. The dots may stand for dimensions of one operand alone.
-std::optional<Equation> einsumOf(std::string text, const std::array<size_t, 2>& ranks) {
-  std::erase_if(text, [](unsigned char x) { return std::isspace(x) != 0; });
-  const size_t arrow = text.find("->"), comma = text.find(',');
-  if (comma == std::string::npos || comma >= arrow) return std::nullopt;
-  Equation e{{text.substr(0, comma), text.substr(comma + 1, arrow == std::string::npos ? arrow : arrow - comma - 1)},
-             arrow == std::string::npos ? "" : text.substr(arrow + 2)};
-  const bool isImplied = arrow == std::string::npos;
-  std::string dotted;  // letters of the dots
-  for (size_t k = 0; k < 2; ++k) {
-    const size_t dots = e.operands[k].find("...");
-    if (dots == std::string::npos) continue;
-    const size_t named = e.operands[k].size() - 3;
-    if (!dotted.empty() || ranks[k] < named) return std::nullopt;
-    for (const char letter : dimLetters)
-      if (dotted.size() < ranks[k] - named && !hasLetter(text, letter)) dotted += letter;
-    e.operands[k].replace(dots, 3, dotted);
-  }
-  if (const size_t dots = e.result.find("..."); dots != std::string::npos) e.result.replace(dots, 3, dotted);
-  if (isImplied) {
-    const std::string all = e.operands[0] + e.operands[1];
-    for (const char letter : all)
-      if (!hasLetter(dotted, letter) && std::ranges::count(all, letter) == 1) e.result += letter;
-    std::ranges::sort(e.result);
-    e.result.insert(0, dotted);
-  }
-  for (size_t k = 0; k < 2; ++k)
-    if (e.operands[k].size() != ranks[k] || hasTwice(e.operands[k])) return std::nullopt;
-  const auto isLetter = [](char c) { return hasLetter(std::string(dimLetters), c); };
-  const std::string all = e.operands[0] + e.operands[1] + e.result;
-  return std::ranges::all_of(all, isLetter) && !hasTwice(e.result) ? std::optional(e) : std::nullopt;
-}
-
-std::optional<Equation> tensordotOf(const Node& n, const std::array<size_t, 2>& ranks) {
+/// tensordot as the einsum that it is.
+std::optional<EinsumEquation> tensordotOf(const Node& n, const std::array<size_t, 2>& ranks) {
+  constexpr std::string_view dimLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   if (ranks[0] + ranks[1] > dimLetters.size() || n.args.size() < 4) return std::nullopt;
-  Equation e{{std::string(dimLetters.substr(0, ranks[0])), std::string(dimLetters.substr(ranks[0], ranks[1]))}, ""};
+  EinsumEquation e{{std::string(dimLetters.substr(0, ranks[0])), std::string(dimLetters.substr(ranks[0], ranks[1]))},
+                   {}};
   const std::vector<Argument>*first = n.args[2].items(), *second = n.args[3].items();
   if (!first || !second || first->size() != second->size()) return std::nullopt;
   const auto place = [&](const Argument& a, size_t k) -> std::optional<size_t> {
@@ -76,7 +35,8 @@ std::optional<Equation> tensordotOf(const Node& n, const std::array<size_t, 2>& 
     if (!a || !b) return std::nullopt;
     e.operands[1][*b] = e.operands[0][*a];
   }
-  if (hasTwice(e.operands[1])) return std::nullopt;
+  const auto isOnce = [&](char letter) { return std::ranges::count(e.operands[1], letter) == 1; };
+  if (!std::ranges::all_of(e.operands[1], isOnce)) return std::nullopt;
   for (size_t k = 0; k < 2; ++k)
     for (const char letter : e.operands[k])
       if (!hasLetter(e.operands[1 - k], letter)) e.result += letter;
@@ -111,7 +71,7 @@ std::optional<WeightedProduct> weightedProductOf(const Graph& g, const GraphInde
   const std::string* text = n.args[0].as<std::string>();
   if (!shapes[0] || !shapes[1] || (isEinsum(n) && !text)) return std::nullopt;
   const std::array ranks{shapes[0]->size(), shapes[1]->size()};
-  const auto e = isEinsum(n) ? einsumOf(*text, ranks) : tensordotOf(n, ranks);
+  const auto e = isEinsum(n) ? EinsumEquation::of(*text, ranks) : tensordotOf(n, ranks);
   const std::array isWeight{index.isWeightLike((*operands)[0]), index.isWeightLike((*operands)[1])};
   if (!e || isWeight[0] == isWeight[1]) return std::nullopt;
   const size_t w = isWeight[1] ? 1 : 0;

@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <map>
 
 #include "core/compile/lower/call.h"
+#include "core/ir/calls/einsum.h"
 
 namespace graft::lower {
 namespace {
@@ -125,36 +125,22 @@ void lowerMatmul(Call& c) {
 
 /// einsum of two operands: what is in neither's result is summed up.
 void lowerEinsum(Call& c) {
-  std::string text(c.text("equation"));
-  std::erase_if(text, [](unsigned char x) { return std::isspace(x) != 0; });
   const std::vector<TensorId> operands = c.tensors("tensors");
   if (operands.size() != 2) c.refuse("tensors", "are not two");
-  const size_t arrow = text.find("->"), comma = text.find(',');
-  if (comma == std::string::npos || comma >= arrow) c.refuse("equation", "names other than two operands");
-  const std::array<std::string, 2> names{
-      text.substr(0, comma), text.substr(comma + 1, arrow == std::string::npos ? arrow : arrow - comma - 1)};
+  const auto equation = EinsumEquation::of(c.text("equation"), std::array{c.rank(operands[0]), c.rank(operands[1])});
+  if (!equation) c.refuse("equation", "does not name each dimension of an operand by a letter of its own");
+  const std::vector<std::string>& names = equation->operands;
+  const std::string& kept = equation->result;
   std::map<char, ExprId> sizes;
-  std::map<char, int> uses;
   for (size_t k = 0; k < 2; ++k) {
-    if (c.rank(operands[k]) != names[k].size()) c.refuse("equation", "does not name each dimension by one letter");
     for (size_t d = 0; d < names[k].size(); ++d) {
-      const char name = names[k][d];
-      if (!std::isalpha(static_cast<unsigned char>(name))) c.refuse("equation", "holds other than letters");
-      if (names[k].find(name) != d) c.refuse("equation", "names two dimensions of an operand alike");
       const ExprId size = c.sizes(operands[k])[d];
-      if (sizes.try_emplace(name, size).first->second != size)
+      if (sizes.try_emplace(names[k][d], size).first->second != size)
         c.refuse("nothing says whether the operands' sizes are equal");
-      ++uses[name];
     }
   }
-  std::string kept = arrow == std::string::npos ? "" : text.substr(arrow + 2);
-  if (arrow == std::string::npos)
-    for (const auto& [name, count] : uses)
-      if (count == 1) kept += name;
-  for (size_t d = 0; d < kept.size(); ++d)
-    if (!uses.contains(kept[d]) || kept.find(kept[d]) != d) c.refuse("equation", "has no such result");
   std::string all = kept;
-  for (const auto& [name, count] : uses)
+  for (const auto& [name, size] : sizes)
     if (kept.find(name) == std::string::npos) all += name;
   if (all.size() == kept.size()) c.refuse("equation", "sums up nothing");
   Lowering& l = c.l;
