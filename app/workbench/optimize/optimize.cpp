@@ -9,11 +9,10 @@
 #include "app/workbench/baselines/file_timing.h"
 #include "app/workbench/optimize/advice.h"
 #include "app/workbench/optimize/group_trials.h"
-#include "app/workbench/optimize/plan_run.h"
 #include "app/workbench/optimize/shipped_recipes.h"
 #include "app/workbench/optimize/trials.h"
+#include "app/workbench/optimize/verified_plan.h"
 #include "core/base/atomic_file.h"
-#include "core/base/halving.h"
 #include "core/base/temporary_folder.h"
 #include "core/formats/export.h"
 #include "core/torch/cuda_runner.h"
@@ -24,214 +23,6 @@ namespace {
 
 /// What PyTorch's own freezing does. Where nothing faster is kept, the file is at least as fast as the frozen model.
 constexpr std::string_view frozenRecipe = "Folded";
-
-bool isAnySlow(const OptimizeReport& report) {
-  return std::any_of(report.groups.begin(), report.groups.end(),
-                     [](const TriedGroup& t) { return !t.isKept && !t.isWrong; });
-}
-
-/// For further inputs of the rewrites, for those of the whole, and for leaving out rules, each.
-double furtherSeconds(const OptimizeRequest& request) {
-  return std::min(request.budget / 2, VerifyOn().furtherSeconds);
-}
-
-/// The plan once more, each rewrite verified on its own.
-Result<PlanRun> rewriteVerified(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
-                                ApplyReport& result, const Semantics& semantics, const Job& job) {
-  const VerifyOn on{before.inputs,          !request.inputs.isGiven(), "", !before.model.format->declaresSizes, "",
-                    furtherSeconds(request)};
-  // The states between are looked at where the whole computes something else.
-  auto run = runPlan(before.model.graph, plan, {on, true, {}}, semantics, job);
-  if (job.cancelled()) return stoppedTrying();
-  if (!run) return run.error();
-  result.recipe = run->made.label;
-  result.nodesBefore = run->made.nodesBefore;
-  result.nodesAfter = run->made.graph.nodeCount();
-  result.steps = run->made.steps;
-  result.unchanged = rewroteNothing(result.steps);
-  return run;
-}
-
-std::vector<std::string> takenBackCalls(const OptimizeReport& report) {
-  std::vector<std::string> out;
-  for (const TriedGroup& t : report.groups)
-    if (!t.isKept) out.push_back(t.node);
-  return out;
-}
-
-/// Where the whole computes something else with generated kernels and not with their operators, though each kernel
-/// passes alone: kernels are added to the operators in halves, and those that it fails with become operators again.
-/// Those that are slower than their operators stay out.
-class KernelSearch {
- public:
-  /// `all`: the graph with all kernels of report.groups, of which the slower ones are not kept.
-  KernelSearch(const Prepared& before, const OptimizeRequest& request, const Graph& all, OptimizeReport& report,
-               const Semantics& semantics, const Job& job)
-      : before_(before), request_(request), all_(all), report_(report), semantics_(semantics), job_(job) {}
-
-  /// The graph that passes, with report.result and report.groups to match; nothing, and these as they were, where the
-  /// kernels are not to blame.
-  Result<std::optional<Graph>> run() {
-    if (!passes({})) return error_ ? Result<std::optional<Graph>>(*error_) : std::optional<Graph>();
-    std::vector<size_t> order;
-    for (size_t i = 0; i < report_.groups.size(); ++i)
-      if (report_.groups[i].isKept) order.push_back(i);
-    const Kept kept = keptInHalves(order, furtherSeconds(request_),
-                                   [&](const std::vector<size_t>& numbers) { return !error_ && passes(numbers); });
-    if (error_) return *error_;
-    const auto holds = [](const std::vector<size_t>& in, size_t i) { return std::ranges::find(in, i) != in.end(); };
-    const std::string& why = report_.result.verification->why;
-    for (const size_t i : order) {
-      TriedGroup& t = report_.groups[i];
-      t.isKept = holds(kept.numbers, i);
-      t.isWrong = !t.isKept;
-      if (holds(kept.untried, i))
-        t.why = "the time for finding out which kernels are to blame was over; with all of them, " + why;
-      else if (t.isWrong)
-        t.why = "with it, the whole model computes something else: " + why;
-    }
-    report_.isOutOfTime = report_.isOutOfTime || !kept.isComplete();
-    report_.result = std::move(result_);
-    return std::optional<Graph>(std::move(best_));
-  }
-
- private:
-  const Prepared& before_;
-  const OptimizeRequest& request_;
-  const Graph& all_;
-  OptimizeReport& report_;
-  const Semantics& semantics_;
-  const Job& job_;
-  Graph best_;          // the last that passed
-  ApplyReport result_;  // its
-  std::optional<Error> error_;
-
-  /// Whether the whole passes with these kernels alone.
-  bool passes(const std::vector<size_t>& kernels) {
-    std::vector<std::string> calls;
-    for (size_t i = 0; i < report_.groups.size(); ++i)
-      if (std::ranges::find(kernels, i) == kernels.end()) calls.push_back(report_.groups[i].node);
-    Graph graph = all_;
-    ApplyReport result = report_.result;
-    Status s = restoreOperators(graph, calls, semantics_);
-    if (s) s = verifyWhole(before_, graph, result, job_, {furtherSeconds(request_), false});
-    if (!s) error_ = s.error();
-    if (job_.cancelled()) error_ = stoppedTrying();
-    if (error_ || result.refusal) return false;
-    best_ = std::move(graph);
-    result_ = std::move(result);
-    return true;
-  }
-};
-
-/// The plan verified, and without the generated kernels that are slower than their operators on these inputs. Where the
-/// whole then computes something else, with them: operators may be less exact than the kernels that take their place.
-/// Where it does so still, without those kernels that are to blame. The whole is verified where anything was rewritten,
-/// and the report says how that went.
-Result<PlanRun> rewriteTimed(const Prepared& before, const OptimizeRequest& request, const Plan& plan, Trials& trials,
-                             OptimizeReport& report, const Semantics& semantics, const Job& job) {
-  report.groups.clear();
-  auto run = rewriteVerified(before, request, plan, report.result, semantics, job);
-  if (!run) return run.error();
-  Graph& graph = run->made.graph;
-  Graph all = graph;
-  auto groups = trials.tryKernels(graph);
-  if (job.cancelled()) return stoppedTrying();
-  if (!groups) return groups.error();
-  report.groups = std::move(*groups);
-  const FurtherInputs further{furtherSeconds(request), false};
-  if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
-  const std::vector<TriedGroup> timed = report.groups;
-  if (report.result.refusal && isAnySlow(report)) {
-    graph = all;
-    for (TriedGroup& t : report.groups) {
-      if (!t.isKept) t.why += ", and kept: with its operators the whole model computes something else";
-      t.isKept = true;
-    }
-    if (Status s = verifyWhole(before, graph, report.result, job, further); !s) return s.error();
-  }
-  if (report.result.refusal && !report.groups.empty() && !job.cancelled()) {
-    report.groups = timed;
-    auto right = KernelSearch(before, request, all, report, semantics, job).run();
-    if (!right) return right.error();
-    if (*right) graph = std::move(**right);
-  }
-  if (report.result.refusal) return run;  // nobody goes through the steps of a model that is not kept
-  run->keepsStates = request.keepSubSteps;
-  if (Status s = run->finish(takenBackCalls(report), semantics); !s) return s.error();
-  report.result.steps = run->made.steps;
-  report.result.nodesAfter = graph.nodeCount();
-  report.result.unchanged = rewroteNothing(report.result.steps);
-  return run;
-}
-
-/// A step of one of the plan's recipes.
-struct PlanStep {
-  std::string recipe, name;
-};
-/// The step at that place of all recipes' steps together.
-PlanStep stepAt(const Plan& plan, size_t place) {
-  for (const PlannedRecipe& p : plan) {
-    const Recipe recipe = without(*p.recipe, p.dropped);
-    if (place < recipe.steps.size()) return {recipe.name, recipe.steps[place].name};
-    place -= recipe.steps.size();
-  }
-  return {};
-}
-
-/// The first step after which the whole model computes something else. Halving finds it. Of steps whose states are too
-/// large to keep, the last one that changed something; nothing where none did.
-Result<std::optional<PlanStep>> firstWrongStep(const Prepared& before, const OptimizeRequest& request, const Plan& plan,
-                                               const PlanRun& run, const ApplyReport& refused, const Job& job) {
-  if (run.isTooLarge) {
-    for (size_t i = run.made.steps.size(); i-- > 0;)
-      if (!run.made.steps[i].records.empty()) return std::optional(stepAt(plan, i));
-    return std::optional<PlanStep>();
-  }
-  std::vector<size_t> steps;  // that changed something
-  for (size_t i = 0; i < run.states.size(); ++i)
-    if (run.states[i]) steps.push_back(i);
-  if (steps.empty()) return std::optional<PlanStep>();
-  size_t right = 0, wrong = steps.size() - 1;  // the first wrong one is among these
-  while (right < wrong) {
-    const size_t middle = (right + wrong) / 2;
-    ApplyReport of = refused;
-    of.refusal.reset();
-    const Status s = verifyWhole(before, *run.states[steps[middle]], of, job, {furtherSeconds(request), false});
-    if (job.cancelled()) return stoppedTrying();
-    if (!s) return s.error();
-    (of.refusal ? wrong : right) = of.refusal ? middle : middle + 1;
-  }
-  return std::optional(stepAt(plan, steps[wrong]));
-}
-
-/// Where the whole fails though each rewrite passes: the steps behind which it does are left out, one after another, as
-/// far as the time for it reaches.
-Result<std::optional<PlanRun>> withoutWrongSteps(const Prepared& before, const OptimizeRequest& request, Plan& plan,
-                                                 PlanRun run, Trials& trials, OptimizeReport& report,
-                                                 const Semantics& semantics, const Job& job) {
-  const double start = trials.seconds();
-  while (trials.seconds() <= start + furtherSeconds(request)) {
-    auto wrong = firstWrongStep(before, request, plan, run, report.result, job);
-    if (!wrong) return wrong.error();
-    if (!*wrong) break;
-    const PlanStep step = **wrong;
-    const std::string why = "with it, the whole model computes something else: " + report.result.verification->why;
-    plan = withoutRule(std::move(plan), step.recipe, step.name);
-    auto row = std::ranges::find_if(report.rules,
-                                    [&](const TriedRule& r) { return r.recipe == step.recipe && r.rule == step.name; });
-    if (row == report.rules.end()) row = report.rules.insert(row, {step.recipe, step.name, 0, {}, true, true, {}});
-    row->isKept = false;
-    row->isWrong = true;
-    row->why = why;
-    auto fewer = rewriteTimed(before, request, plan, trials, report, semantics, job);
-    if (!fewer) return fewer.error();
-    if (report.result.unchanged) break;
-    if (!report.result.refusal) return std::optional<PlanRun>(std::move(*fewer));
-    run = std::move(*fewer);
-  }
-  return std::optional<PlanRun>();
-}
 
 /// What is said of a model that stays as it is.
 ApplyReport asItWas(ApplyReport of) {
@@ -269,14 +60,15 @@ struct Finisher {
   /// it was. `mayBeAsFast`: the file need not be faster than the original.
   Result<std::string> write(Plan plan, bool mayBeAsFast) const {
     ApplyReport& result = report.result;
-    auto run = rewriteTimed(prepared, request, plan, trials, report, semantics, job);
+    VerifiedPlan verified(prepared, request, trials, report, semantics, job);
+    auto run = verified.run(plan);
     if (!run) return run.error();
     if (result.unchanged)
       return std::string(isAnySlow(report) ? "its generated kernels are slower than the operators that they replace"
                                            : "verification took back all rewrites");
     if (result.refusal) {
       const std::string why = result.verification->why;
-      auto fewer = withoutWrongSteps(prepared, request, plan, std::move(*run), trials, report, semantics, job);
+      auto fewer = verified.withoutWrongSteps(plan, std::move(*run));
       if (!fewer) return fewer.error();
       if (!*fewer) return "the whole model then computes something else: " + why;
       run = std::move(**fewer);
