@@ -105,11 +105,17 @@ std::optional<c10::IValue> MetaInference::make(const Type& t, size_t run) {
   return c10::IValue(at::empty(sizes, at::TensorOptions(torchDType(*t.tensorInfo.dtype)).device(c10::kMeta)));
 }
 
+bool MetaInference::isWritten(ValueId v) {
+  if (!written_) written_ = writtenSources(g_);
+  return written_->contains(v);
+}
+
 const c10::IValue* MetaInference::lookup(ValueId v, size_t run, int depth) {
   if (const auto it = values_.find(v); it != values_.end() && it->second[run]) return &*it->second[run];
   if (absent_[run].contains(v)) return nullptr;
   const Value& value = g_.value(v);
-  const at::Tensor number = written_.contains(v) ? at::Tensor() : constantNumber(value);  // sizes may follow from it
+  at::Tensor number = constantNumber(value);  // sizes may follow from it
+  if (number.defined() && isWritten(v)) number = at::Tensor();
   std::optional<c10::IValue> found = number.defined() ? std::optional(c10::IValue(number)) : make(value.type, run);
   // A size or what was computed from sizes: ask who made it.
   if (!found && !value.type.isTensor() && value.kind == Value::Kind::Output && depth < deepestLookup) {
@@ -207,8 +213,7 @@ MetaInference::Outcome MetaInference::runOnce(const Node& n, size_t run, int dep
   for (size_t i = 0; i < results.size(); ++i) {
     c10::IValue& v = results[i];
     if (!v.isTensor() || !v.toTensor().defined() || v.toTensor().is_meta()) continue;
-    const bool isWritten = i < n.outputs.size() && written_.contains(n.outputs[i]);
-    if (isNumber(v) && !isWritten) continue;
+    if (isNumber(v) && (i >= n.outputs.size() || !isWritten(n.outputs[i]))) continue;
     const at::Tensor& t = v.toTensor();  // of numbers: expand(n, [4, 4])
     v = at::empty_strided(t.sizes(), t.strides(), t.options().device(c10::kMeta));
   }

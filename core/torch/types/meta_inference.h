@@ -27,7 +27,7 @@ namespace graft {
 
 class MetaInference {
  public:
-  explicit MetaInference(const Graph& g) : g_(g), written_(writtenSources(g)) {}
+  explicit MetaInference(const Graph& g) : g_(g) {}
 
   /// Sizes that are no expression of the symbols get names of their own. For whoever asks for all nodes of the graph in
   /// order: another MetaInference would give the same names to other sizes.
@@ -67,9 +67,11 @@ class MetaInference {
   bool declareWindows(const Node&);
   Type typeOf(const Runs&, const std::string& device);
   std::string deviceOf(const Node&) const;
+  /// Whether a number does not stay what it is. The first call goes over the whole graph.
+  bool isWritten(ValueId);
 
   const Graph& g_;
-  const std::unordered_set<ValueId> written_;  ///< numbers that do not stay what they are
+  std::optional<std::unordered_set<ValueId>> written_;  ///< what writtenSources() says, once it is asked for
   SizeNames names_;
   std::unordered_map<ValueId, Runs> values_;
   MetaMemo memo_;
