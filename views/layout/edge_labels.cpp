@@ -50,10 +50,13 @@ Taken farWays(const Layout& layout) {
 }  // namespace
 
 void clearLabels(const VisibleGraph& graph, Layout& layout) {
-  constexpr double beside = 5, above = 4, border = 3;
+  constexpr double beside = 5, above = 4, border = 3, stack = 6;  // the last: of the boxes behind one that repeats
   Taken taken;
   for (size_t i = 0; i < graph.boxes.size(); ++i)
-    if (!graph.boxes[i].open) taken.add(layout.boxes[i]);
+    if (Rect r = layout.boxes[i]; !graph.boxes[i].open) {
+      if (graph.boxes[i].repeat > 1) r.width += stack, r.height += stack;
+      taken.add(r);
+    }
   const bool isDown = layout.flow == Flow::Down;
   const Taken ways = isDown && !layout.labels.empty() ? farWays(layout) : Taken();
   std::vector<EdgeLabel> kept, tried;

@@ -49,6 +49,28 @@ TEST_CASE("labels stay in the module that their edge leaves from") {
   CHECK(inside == 4);
 }
 
+TEST_CASE("labels stand beside the boxes behind one that repeats") {
+  // What a folded dead end hides stands behind it, 6 pixels further down and to the right.
+  constexpr double stack = 6;
+  VisibleGraph view;
+  for (const int repeat : {1, 3, 1}) {
+    Box& box = view.boxes.emplace_back();
+    box.kind = BoxKind::Shape;
+    box.repeat = repeat;
+  }
+  view.edges.push_back({});
+  view.edges[0].from = 0, view.edges[0].to = 2;
+  Layout layout;
+  layout.boxes = {{0, 0, 40, 30}, {60, 0, 200, 40}, {0, 80, 40, 30}};
+  layout.edges.push_back({{{20, 30}, {20, 40}, {20, 60}, {20, 80}}});
+  layout.labels.push_back({0, {25, 50}, "s0×(d4//14)*(d1//28)×12×49×49 f32"});
+  clearLabels(view, layout);
+  for (const EdgeLabel& label : layout.labels) {
+    const Rect text = labelRect(label);
+    CHECK((text.right() <= 60 || text.y >= 40 + stack));
+  }
+}
+
 TEST_CASE("boxes of a slim drawing take the room beside it for words that can be read at fit") {
   Graph g;
   const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
