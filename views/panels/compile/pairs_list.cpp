@@ -52,9 +52,14 @@ PairsList::PairsList(Document& document, QWidget* parent) : QWidget(parent), doc
   tree_->header()->setStretchLastSection(false);
   tree_->header()->setSectionResizeMode(QHeaderView::ResizeToContents);
   tree_->header()->setSectionResizeMode(Why, QHeaderView::Fixed);
-  connect(tree_->header(), &QHeaderView::sectionResized, this, [this](int column) {
-    if (column != Why) fitReasons();
-  });
+  // Afterwards: while a header fits its columns to what is in them, it gives the others the widths that they had
+  // before.
+  connect(
+      tree_->header(), &QHeaderView::sectionResized, this,
+      [this](int column) {
+        if (column != Why) fitReasons();
+      },
+      Qt::QueuedConnection);
   tree_->viewport()->installEventFilter(this);
   for (const int column : {Apart, Together, Measured})
     tree_->headerItem()->setTextAlignment(column, Qt::AlignRight | Qt::AlignVCenter);
