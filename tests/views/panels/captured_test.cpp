@@ -4,6 +4,7 @@
 #include <QComboBox>
 #include <QDockWidget>
 #include <QLabel>
+#include <QPainter>
 #include <QScrollBar>
 #include <QSignalSpy>
 #include <QToolButton>
@@ -194,14 +195,37 @@ class CapturedTest : public test::WindowFixture {
     auto* panel = window_->panel<GuardsPanel>();
     QTRY_VERIFY(panel->isVisible());
     QTreeWidgetItem* item = panel->tree()->topLevelItem(0)->child(0);
+    const QModelIndex group = panel->tree()->model()->index(0, 0);
     const auto height = [&] { return panel->tree()->visualItemRect(item).height(); };
     const int one = height();
     item->setText(0,
                   QStringLiteral("inputs of another dtype, device or size than i64[2,32]@cpu, which is a long line"));
     QTRY_VERIFY(height() > one + panel->fontMetrics().height() / 2);
     QVERIFY(!panel->tree()->horizontalScrollBar()->isVisible());
+    // Whatever its length is, nothing of it is left out: as much is painted as where there is more height.
+    const auto ink = [&](int height) {
+      QStyleOptionViewItem option;
+      option.initFrom(panel->tree());
+      option.rect = {0, 0, panel->tree()->visualItemRect(item).width(), height};
+      QImage image(option.rect.size(), QImage::Format_RGB32);
+      image.fill(Qt::white);
+      QPainter painter(&image);
+      panel->tree()->itemDelegate()->paint(&painter, option, panel->tree()->model()->index(0, 0, group));
+      painter.end();
+      qint64 sum = 0;
+      for (int y = 0; y < image.height(); ++y)
+        for (int x = 0; x < image.width(); ++x) sum += 255 - qGray(image.pixel(x, y));
+      return sum;
+    };
+    for (int letters = 1; letters < 60; ++letters) {
+      item->setText(0, QStringLiteral("a hook registered in ") + QString(letters, QLatin1Char('i')));
+      panel->tree()->doItemsLayout();
+      QCOMPARE(ink(height()), ink(height() + 400));
+    }
     window_->resize(window_->width() + 900, window_->height());
     window_->resizeDocks({qobject_cast<QDockWidget*>(panel->parentWidget())}, {900}, Qt::Horizontal);
+    item->setText(0,
+                  QStringLiteral("inputs of another dtype, device or size than i64[2,32]@cpu, which is a long line"));
     QTRY_COMPARE(height(), one);
   }
 
@@ -247,6 +271,9 @@ class CapturedTest : public test::WindowFixture {
     QCOMPARE(JointView::wordsOfBackward(row, name, whole + 1, metrics), most);
     QCOMPARE(JointView::wordsOfBackward(row, name, whole - 1, metrics), less);
     QCOMPARE(JointView::wordsOfBackward(row, QString(80, QLatin1Char('m')), whole, metrics), most);
+    // Modules beside each other say it in the same words, unless one has no room for its name anyway.
+    QCOMPARE(JointView::wordsOfBackward(row, name, whole + 1, metrics, {name + QStringLiteral("mm")}), less);
+    QCOMPARE(JointView::wordsOfBackward(row, name, whole + 1, metrics, {QString(80, QLatin1Char('m'))}), most);
     QCOMPARE(JointView::wordsOfBackward(row, name, 10, metrics), QStringLiteral("484 nodes"));
   }
 

@@ -3,6 +3,7 @@
 #include <QHeaderView>
 #include <QStyle>
 #include <QStyledItemDelegate>
+#include <QTextLayout>
 #include <QVBoxLayout>
 #include <algorithm>
 
@@ -26,11 +27,14 @@ class WrappedLines : public QStyledItemDelegate {
     const QSize one = QStyledItemDelegate::sizeHint(option, index);
     const int indent = tree_->indentation() * (index.parent().isValid() ? 2 : 1);
     const int margins = 2 * (tree_->style()->pixelMetric(QStyle::PM_FocusFrameHMargin, nullptr, tree_) + 1);
-    const int width = std::max(1, tree_->columnWidth(0) - indent - margins);
-    const QFontMetrics metrics(option.font);
-    const int height =
-        metrics.boundingRect(QRect(0, 0, width, 1 << 16), Qt::TextWordWrap, index.data().toString()).height();
-    return {one.width(), std::max(one.height(), one.height() + height - metrics.height())};
+    // Where the style writes: its item has a padding of its own.
+    QStyleOptionViewItem whole = option;
+    initStyleOption(&whole, index);
+    whole.rect = {0, 0, std::max(1, tree_->columnWidth(0) - indent), 1 << 12};
+    const QRect room = tree_->style()->subElementRect(QStyle::SE_ItemViewItemText, &whole, tree_);
+    const int width = std::max(1, std::min(room.width(), whole.rect.width()) - margins);
+    const int lines = linesOf(whole.text, whole.font, width);
+    return {one.width(), one.height() + (lines - 1) * QFontMetrics(whole.font).lineSpacing()};
   }
 
  protected:
@@ -40,6 +44,22 @@ class WrappedLines : public QStyledItemDelegate {
   }
 
  private:
+  /// As the style breaks them.
+  static int linesOf(const QString& text, const QFont& font, int width) {
+    QTextOption wraps;
+    wraps.setWrapMode(QTextOption::WordWrap);
+    QTextLayout layout(text, font);
+    layout.setTextOption(wraps);
+    layout.beginLayout();
+    int lines = 0;
+    for (QTextLine line = layout.createLine(); line.isValid(); line = layout.createLine()) {
+      line.setLineWidth(width);
+      ++lines;
+    }
+    layout.endLayout();
+    return std::max(1, lines);
+  }
+
   QTreeWidget* tree_;
 };
 

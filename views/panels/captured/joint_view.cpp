@@ -337,13 +337,17 @@ void JointView::drawRow(QPainter& p, int row, const Lanes& l) const {
 }
 
 /// The longest that leaves the name room, or of a name that is too long, the longest of all. The tooltip has all of it.
-QString JointView::wordsOfBackward(const JointRow& row, const QString& name, double room,
-                                   const QFontMetricsF& metrics) {
+QString JointView::wordsOfBackward(const JointRow& row, const QString& name, double room, const QFontMetricsF& metrics,
+                                   const QStringList& around) {
   const QString few = counted(row.backwardNodes, tr("node"), tr("nodes"));
   if (row.againNodes == 0) return few;
   const QStringList ways{tr("%1, %2 computed again").arg(few).arg(row.againNodes),
                          tr("%1, %2 recomputed").arg(few).arg(row.againNodes), few};
-  for (const double needed : {nameGap + metrics.horizontalAdvance(name), 0.0})
+  double wide = metrics.horizontalAdvance(name);
+  const double widest = room - nameGap - metrics.horizontalAdvance(few);
+  for (const QString& other : around)
+    if (const double w = metrics.horizontalAdvance(other); w <= widest) wide = std::max(wide, w);
+  for (const double needed : {nameGap + wide, 0.0})
     for (const QString& way : ways)
       if (metrics.horizontalAdvance(way) + needed <= room) return way;
   return few;
@@ -380,7 +384,15 @@ void JointView::drawModule(QPainter& p, const JointRow& row, const QRectF& r, co
                metrics.elidedText(row.detail, Qt::ElideRight, label.width() - used));
   }
   const QRectF inside = right.adjusted(8, 0, -8, 0);
-  const QString back = wordsOfBackward(row, name, inside.width(), metrics);
+  QStringList around;
+  constexpr qsizetype near = 60;  // rows: more are not in sight at once
+  const auto& rows = rows_.rows;
+  const qsizetype at = &row - rows.data();
+  for (qsizetype i = std::max<qsizetype>(0, at - near); i < std::min<qsizetype>(std::ssize(rows), at + near); ++i)
+    if (const JointRow& other = rows[static_cast<size_t>(i)];
+        other.kind == JointRow::Kind::Module && other.depth == row.depth && other.againNodes > 0)
+      around << other.name;
+  const QString back = wordsOfBackward(row, name, inside.width(), metrics, around);
   p.setPen(dim);
   const double nameRoom = inside.width() - metrics.horizontalAdvance(back) - nameGap;
   p.drawText(inside, Qt::AlignVCenter, metrics.elidedText(back, Qt::ElideRight, inside.width()));

@@ -32,8 +32,10 @@ class JointView : public QAbstractScrollArea {
   void openAll(bool open);
   /// Opens what hides the tensor, and stands on it.
   void reveal(const QString& value, const QString& module);
-  /// What a module of the backward pass says beside its name.
-  static QString wordsOfBackward(const JointRow& row, const QString& name, double room, const QFontMetricsF& metrics);
+  /// What a module of the backward pass says beside its name; the same as the modules of these names around it say, as
+  /// far as those have room for their names.
+  static QString wordsOfBackward(const JointRow& row, const QString& name, double room, const QFontMetricsF& metrics,
+                                 const QStringList& around = {});
 
  Q_SIGNALS:
   void chosen(const QString& key);  ///< a node's name, or "@" and a module's path
