@@ -58,6 +58,15 @@ QString joined(const QList<T>& list) {
   return parts.join(QStringLiteral("; "));
 }
 
+/// Of a long reason, as of a model that fails: how it begins, and the advice at its end. The details have all of it.
+QString shortened(const QString& reason) {
+  constexpr qsizetype most = 160, begin = 110;
+  if (reason.size() <= most) return reason;
+  const qsizetype advice = reason.lastIndexOf(QLatin1String("; "));
+  const QString head = reason.left(reason.lastIndexOf(QLatin1Char(' '), begin)) + QStringLiteral(" …");
+  return advice > begin && reason.size() - advice < most - begin ? head + reason.mid(advice) : head;
+}
+
 /// The node that a refusal names.
 QString nodeIn(const QString& refused) {
   static const QRegularExpression node(QStringLiteral("`([^`]+)`"));
@@ -70,10 +79,11 @@ Outcome outcomeOf(const StepInfo& step) {
   const auto kept = static_cast<qsizetype>(step.records.size());
   Outcome out;
   out.isGood = kept > 0 && step.rolledBack.isEmpty() && step.refused.isEmpty();
+  out.isUnverified = kept > 0 && step.isUnverified();
   QStringList parts, details;
   if (kept > 0)
     parts << words("%1 applied").arg(kept) +
-                 (step.verification.isEmpty() ? QString() : QStringLiteral(", ") + step.verification);
+                 (step.verification.isEmpty() ? QString() : QStringLiteral(", ") + shortened(step.verification));
   if (!step.gain.isEmpty()) parts << step.gain;
   if (!step.rolledBack.isEmpty())
     parts << (kept > 0 ? words("%1 taken back: %2").arg(step.rolledBack.size()) : words("0 kept: %1"))
@@ -83,10 +93,12 @@ Outcome outcomeOf(const StepInfo& step) {
   out.text = step.label + QStringLiteral(": ") + parts.join(QStringLiteral(". "));
   for (const RolledBackInfo& r : step.rolledBack) details << words("Taken back: %1").arg(r.text);
   for (const QString& r : step.refused) details << words("Refused: %1").arg(r);
+  if (shortened(step.verification) != step.verification)
+    details.prepend(step.verification.left(1).toUpper() + step.verification.mid(1));
   out.details = details.join(QLatin1Char('\n'));
   for (const RolledBackInfo& r : step.rolledBack) out.places << r.node;
   for (const QString& r : step.refused) out.places << nodeIn(r);
-  if (out.isGood || details.isEmpty())
+  if (out.isGood || (step.rolledBack.isEmpty() && step.refused.isEmpty()))
     for (const RecordInfo& r : step.records)
       if (!r.added.isEmpty()) out.places << r.added.last();
   out.places.removeAll(QString());

@@ -12,9 +12,10 @@ namespace graft {
 
 struct Outcome {
   QString text;
-  QString details;     ///< every reason in full, a line each; empty where all went well
-  QStringList places;  ///< nodes to look at: where rewrites were taken back, or else what they made
-  bool isGood = true;  ///< something stayed, and nothing was taken back or refused
+  QString details;            ///< every reason in full, a line each; empty where all went well
+  QStringList places;         ///< nodes to look at: where rewrites were taken back, or else what they made
+  bool isGood = true;         ///< something stayed, and nothing was taken back or refused
+  bool isUnverified = false;  ///< of what stayed, something
 };
 Outcome outcomeOf(const StepInfo&);
 

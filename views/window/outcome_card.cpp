@@ -145,7 +145,9 @@ void OutcomeCard::hideEvent(QHideEvent* e) {
 
 void OutcomeCard::refreshTheme() {
   const Palette& p = themePalette();
-  const Color tone = p.change(outcome_.isGood ? Change::Added : Change::Removed);
+  const Color tone = p.change(!outcome_.isGood        ? Change::Removed
+                              : outcome_.isUnverified ? Change::Changed
+                                                      : Change::Added);
   setGround(*this, mix(p.background, tone, 0.14), mix(p.background, tone, 0.5));
 }
 

@@ -46,6 +46,22 @@ class OutcomeTest : public test::WindowFixture {
     QVERIFY(outcomeOf(step).isGood && outcomeOf(step).details.isEmpty());
     QCOMPARE(outcomeOf(step).places.size(), 6);
 
+    QVERIFY(!outcomeOf(step).isUnverified);
+    // Of a long reason, the line has its beginning and its advice.
+    step.verification =
+        QStringLiteral("not verified: on random inputs, the model does not run as it is: conv2d failed: ") +
+        QStringLiteral("Kernel size (4 x 4) is greater than input size. ").repeated(4) +
+        QStringLiteral("It got f32[2,3]; example inputs may help");
+    const Outcome unverified = outcomeOf(step);
+    QVERIFY(unverified.isGood && unverified.isUnverified);
+    QVERIFY2(unverified.text.startsWith(QStringLiteral("Attention: 6 applied, not verified: on random inputs, ")) &&
+                 unverified.text.endsWith(QStringLiteral(" …; example inputs may help")) &&
+                 unverified.text.size() < 200,
+             qPrintable(unverified.text));
+    QVERIFY(unverified.details.contains(QStringLiteral("It got f32[2,3]")));
+    QCOMPARE(unverified.places.size(), 6);
+    step.verification = QStringLiteral("all verified");
+
     step.rolledBack = {differs(QStringLiteral("matmul_1"), 0.162), differs(QStringLiteral("matmul_3"), 0.158)};
     QCOMPARE(outcomeOf(step).text,
              QStringLiteral("Attention: 6 applied, all verified. 2 taken back: at matmul_1 the result differs by 0.162 "
