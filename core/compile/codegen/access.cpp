@@ -33,6 +33,7 @@ double weight(const Expr& e) {
     case Op::Sqrt:
       return 4;
     case Op::Exp:
+    case Op::ExpNonPositive:
     case Op::Exp2:
     case Op::Log:
     case Op::Log2:

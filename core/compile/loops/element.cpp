@@ -79,6 +79,7 @@ double unaryFloating(Op op, double x) {
     case Op::Sqrt:
       return std::sqrt(x);
     case Op::Exp:
+    case Op::ExpNonPositive:
       return std::exp(x);
     case Op::Exp2:
       return std::exp2(x);

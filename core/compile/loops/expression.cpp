@@ -28,6 +28,7 @@ constexpr OpFacts kOps[] = {
     {"truncate", 1},
     {"sqrt", 1},
     {"exp", 1},
+    {"exp_nonpositive", 1},
     {"exp2", 1},
     {"expm1", 1},
     {"log", 1},

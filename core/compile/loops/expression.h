@@ -47,6 +47,7 @@ enum class Op : uint8_t {
   Truncate,
   Sqrt,
   Exp,
+  ExpNonPositive,  ///< of x <= 0 or NaN: kernels leave out what only a greater x needs
   Exp2,
   Expm1,
   Log,

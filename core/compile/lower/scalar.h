@@ -63,6 +63,8 @@ inline Scalar minimum(Scalar a, double b) { return minimum(a, a.number(b)); }
 inline Scalar maximum(Scalar a, double b) { return maximum(a, a.number(b)); }
 inline Scalar abs(Scalar a) { return unary(loops::Op::Absolute, a); }
 inline Scalar exp(Scalar a) { return unary(loops::Op::Exp, a); }
+/// Of a <= 0 or NaN.
+inline Scalar expNonPositive(Scalar a) { return unary(loops::Op::ExpNonPositive, a); }
 inline Scalar exp2(Scalar a) { return unary(loops::Op::Exp2, a); }
 inline Scalar expm1(Scalar a) { return unary(loops::Op::Expm1, a); }
 inline Scalar log(Scalar a) { return unary(loops::Op::Log, a); }

@@ -30,6 +30,8 @@ std::string functionName(Op op, DType dtype) {
       return isFloatingPoint(dtype) ? "std::nearbyint" : "";
     case Op::Truncate:
       return isFloatingPoint(dtype) ? "std::trunc" : "";
+    case Op::ExpNonPositive:
+      return "std::exp";
     case Op::Power:
       return isFloatingPoint(dtype) ? "std::pow" : "power";
     case Op::CopySign:

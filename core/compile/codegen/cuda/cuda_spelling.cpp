@@ -146,6 +146,8 @@ std::string cudaOperation(Op op, DType dtype, const std::string& a, const std::s
     case Op::Round:
       if (!isFloating) return a;
       return call((op == Op::Round ? "rint" : op == Op::Truncate ? "trunc" : std::string(loops::opName(op))) + suffix);
+    case Op::ExpNonPositive:
+      return call("exp" + suffix);
     case Op::Sigmoid:
       return ofType("sigmoid");
     case Op::Minimum:

@@ -45,29 +45,35 @@ struct Floats {
     const Value atLeast = b.select(b.compare("fcmp olt", x, (*this)(low)), (*this)(low), x);
     return b.select(b.compare("fcmp ogt", atLeast, (*this)(high)), (*this)(high), atLeast);
   }
-  /// The whole number nearest to x * factor, by adding 1.5 * 2^23, whose last bit counts ones: |x * factor| < 2^22.
+  /// The whole number n nearest to x * factor, by adding 1.5 * 2^23, whose last bit counts ones: |x * factor| < 2^22.
+  /// The last nine bits of `bits` are those of n + bias, as a power of two has them in its exponent.
   struct Rounded {
-    Value number, integer;
+    Value number, integer, bits;
   };
-  Rounded round(const Value& x, double factor) const {
-    constexpr double kShift = 12582912;
-    const Value shifted = fma(x, (*this)(factor), (*this)(kShift));
-    return {subtract(shifted, (*this)(kShift)), b.binary("sub", bits(shifted), whole(0x4b400000))};
+  Rounded round(const Value& x, double factor, int bias = 0) const {
+    const double shift = 12582912 + bias;
+    const Value shifted = fma(x, (*this)(factor), (*this)(shift));
+    return {subtract(shifted, (*this)(shift)), b.binary("sub", bits(shifted), whole(0x4b400000 + bias)), bits(shifted)};
   }
+  /// 2^(k - 127) of the last nine bits k, 0 < k < 255. Products with it keep NaN, whatever k then is.
+  Value powerOfBits(const Value& k) const { return fromBits(b.binary("shl", k, whole(23))); }
   /// 2^n, -126 <= n <= 127.
-  Value powerOfTwo(const Value& n) const {
-    return fromBits(b.binary("shl", b.binary("add", n, whole(127)), whole(23)));
-  }
+  Value powerOfTwo(const Value& n) const { return powerOfBits(b.binary("add", n, whole(127))); }
   /// x * 2^n for x about 1 where that is a normal number.
-  Value scaleNormal(const Value& x, const Rounded& n) const {
-    return fromBits(b.binary("add", bits(x), b.binary("shl", n.integer, whole(23))));
+  Value scaleNormal(const Value& x, const Rounded& n) const { return multiply(x, powerOfTwo(n.integer)); }
+  static constexpr int kScaleBias = 254;
+  /// x * 2^n for x about 1 and -252 <= n <= 254, of n rounded with this bias; rounded once: half of the exponent is
+  /// exact.
+  Value scale(const Value& x, const Value& number, const Value& bits) const {
+    if (b.canScale(x)) return b.scale(x, number);
+    const Value half = b.binary("lshr", bits, whole(1));
+    return multiply(multiply(x, powerOfBits(half)), powerOfBits(b.binary("sub", bits, half)));
   }
-  /// x * 2^n for x about 1 and -252 <= n <= 254, rounded once: half of the exponent is exact.
-  Value scale(const Value& x, const Rounded& n) const {
+  static constexpr int kScaleDownBias = 227;
+  /// x * 2^n for x about 1 and -200 <= n <= 0, of n rounded with this bias; rounded once: x * 2^(n + 100) is exact.
+  Value scaleDown(const Value& x, const Rounded& n) const {
     if (b.canScale(x)) return b.scale(x, n.number);
-    const Value first = b.binary("ashr", n.integer, whole(1));
-    const Value exact = fromBits(b.binary("add", bits(x), b.binary("shl", first, whole(23))));
-    return multiply(exact, powerOfTwo(b.binary("sub", n.integer, first)));
+    return multiply(multiply(x, powerOfBits(n.bits)), (*this)(0x1p-100));
   }
 };
 
@@ -80,13 +86,16 @@ struct ExpReduced {
   Floats::Rounded n;
   Value r;
 };
-ExpReduced reduceExp(const Floats&, const Value& x);
+ExpReduced reduceExp(const Floats&, const Value& x, int bias = 0);
 
 /// e^r - 1, |r| <= ln 2 / 2.
 Value expm1OfSmall(const Floats&, const Value& r);
 
 /// e^x where that is a normal number, -87 <= x <= 88.
 Value expOfModerate(const Floats&, const Value& x);
+
+/// e^x of x <= 0, or NaN.
+Value expOfNonPositive(const Floats&, const Value& x);
 
 /// x = 2^exponent (1 + m), sqrt(1/2) <= 1 + m < sqrt(2), of x > 0; and log(1 + m) = m + tail.
 struct LogReduced {

@@ -7,9 +7,9 @@ namespace {
 
 /// e^|x| / 2, rounded once: e^|x| itself may be too large. NaN stays.
 Value halfOfExp(const Floats& f, const Value& size) {
-  const ExpReduced e = reduceExp(f, f.clamp(size, 0, 91));
-  const Floats::Rounded oneLess{f.subtract(e.n.number, f(1)), f.b.binary("sub", e.n.integer, f.whole(1))};
-  return f.b.select(f.b.compare("fcmp uno", size, size), size, f.scale(f.add(expm1OfSmall(f, e.r), f(1)), oneLess));
+  const ExpReduced e = reduceExp(f, f.clamp(size, 0, 91), Floats::kScaleBias);
+  return f.scale(f.add(expm1OfSmall(f, e.r), f(1)), f.subtract(e.n.number, f(1)),
+                 f.b.binary("sub", e.n.bits, f.whole(1)));
 }
 
 /// log(u + lost) of u >= 1, where `lost` is small beside u.

@@ -11,6 +11,7 @@
 namespace graft::codegen {
 
 Value emitExp(IrBuilder&, const Value&);
+Value emitExpNonPositive(IrBuilder&, const Value&);
 Value emitExp2(IrBuilder&, const Value&);
 Value emitExpm1(IrBuilder&, const Value&);
 Value emitLog(IrBuilder&, const Value&);

@@ -18,6 +18,7 @@ namespace {
 const char* libraryName(Op op) {
   switch (op) {
     case Op::Exp:
+    case Op::ExpNonPositive:
       return "exp";
     case Op::Exp2:
       return "exp2";
@@ -79,6 +80,8 @@ MathFunction findMath(Op op) {
   switch (op) {
     case Op::Exp:
       return emitExp;
+    case Op::ExpNonPositive:
+      return emitExpNonPositive;
     case Op::Exp2:
       return emitExp2;
     case Op::Expm1:

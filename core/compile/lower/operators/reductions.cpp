@@ -363,7 +363,7 @@ void lowerSoftmax(Call& c, SoftmaxForm form) {
     return;
   }
   const TensorId greatest = l.reduce(ReduceKind::Maximum, x, dims, true);
-  const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return exp(v - m); });
+  const TensorId powers = mappedWith(l, x, greatest, 13, d, [](Scalar v, Scalar m) { return expNonPositive(v - m); });
   l.share(powers);
   // One division for each row: the error of a product with the inverse is 1.5 units in the last place, not 0.5.
   const TensorId inverse = mapped(

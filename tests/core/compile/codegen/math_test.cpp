@@ -17,11 +17,13 @@ namespace {
 struct Function {
   const char* name;
   std::function<long double(long double)> exact;
+  const char* argument = "x[i]";
 };
 
 const std::vector<Function>& functions() {
   static const std::vector<Function> all = {
       {"exp", [](long double x) { return std::exp(x); }},
+      {"exp_nonpositive", [](long double x) { return std::exp(-std::abs(x)); }, "-absolute(x[i])"},
       {"exp2", [](long double x) { return std::exp2(x); }},
       {"expm1", [](long double x) { return std::expm1(x); }},
       {"log", [](long double x) { return std::log(x); }},
@@ -85,6 +87,9 @@ std::vector<float> arguments() {
     x.push_back(special);
     x.push_back(-special);
   }
+  // NaN with something in its last bits
+  for (const uint32_t bits : {0x7fc00001U, 0x7fc00002U, 0x7fc00100U, 0x7fc001ffU, 0xffc00155U})
+    x.push_back(std::bit_cast<float>(bits));
   return x;
 }
 
@@ -116,7 +121,7 @@ TEST_CASE("functions of f32 are within 2.5 units of the right result") {
     std::vector<long double> exact;
     for (const float v : x) exact.push_back(f.exact(v));
     const std::string text = "loops 1\ninput x: f32[" + n + "]\noutput y: f32[" + n + "]\nnest i < " + n +
-                             "\n  y[i] = " + f.name + "(x[i])\n";
+                             "\n  y[i] = " + f.name + "(" + f.argument + ")\n";
     for (const CpuLevel level : test::levels()) {
       const CompiledProgram compiled = CompiledProgram::make(text, level);
       std::vector<float> y(x.size(), 777.0F);
