@@ -18,20 +18,33 @@ namespace {
 bool lacksHalfPrecision(std::string_view op) {
   static constexpr std::string_view names =
       " "
-      "_cdist_forward _fft_c2c _fft_c2r _fft_r2c _linalg_det _linalg_eigh _linalg_slogdet _linalg_solve_ex "
-      "_linalg_svd _lu_with_info _pdist_forward cdist cholesky cholesky_inverse cholesky_solve complex det "
-      "fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn fft_ifft fft_ifft2 fft_ifftn fft_ihfft "
-      "fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft fft_rfft2 fft_rfftn geqrf inverse "
-      "istft linalg_cholesky linalg_cholesky_ex linalg_cond linalg_det linalg_eig linalg_eigh "
-      "linalg_eigvals linalg_eigvalsh linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor "
-      "linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_solve linalg_matrix_exp linalg_matrix_norm "
-      "linalg_matrix_power linalg_matrix_rank linalg_norm linalg_pinv linalg_qr linalg_slogdet linalg_solve "
-      "linalg_solve_ex linalg_solve_triangular linalg_svd linalg_svdvals linalg_tensorinv "
-      "linalg_tensorsolve logdet matrix_exp orgqr ormqr pdist pinverse polar qr quantile slogdet "
-      "special_bessel_j0 special_bessel_j1 special_erfcx special_ndtri special_zeta stft svd "
+      "_cdist_forward _ctc_loss _fft_c2c _fft_c2r _fft_r2c _linalg_det _linalg_eigh _linalg_slogdet "
+      "_linalg_solve_ex _linalg_svd _lu_with_info _pdist_forward cdist cholesky cholesky_inverse "
+      "cholesky_solve complex ctc_loss det fft_fft fft_fft2 fft_fftn fft_hfft fft_hfft2 fft_hfftn fft_ifft "
+      "fft_ifft2 fft_ifftn fft_ihfft fft_ihfft2 fft_ihfftn fft_irfft fft_irfft2 fft_irfftn fft_rfft "
+      "fft_rfft2 fft_rfftn geqrf histogram histogramdd inverse istft linalg_cholesky linalg_cholesky_ex "
+      "linalg_cond linalg_det linalg_eig linalg_eigh linalg_eigvals linalg_eigvalsh "
+      "linalg_householder_product linalg_inv linalg_inv_ex linalg_ldl_factor linalg_ldl_factor_ex "
+      "linalg_ldl_solve linalg_lstsq linalg_lu linalg_lu_factor linalg_lu_factor_ex linalg_lu_solve "
+      "linalg_matrix_exp linalg_matrix_norm linalg_matrix_power linalg_matrix_rank linalg_norm linalg_pinv "
+      "linalg_qr linalg_slogdet linalg_solve linalg_solve_ex linalg_solve_triangular linalg_svd "
+      "linalg_svdvals linalg_tensorinv linalg_tensorsolve logdet lu_solve matrix_exp multi_margin_loss "
+      "multilabel_margin_loss multilabel_margin_loss_forward orgqr ormqr pdist pinverse polar qr quantile "
+      "slogdet special_airy_ai special_bessel_j0 special_bessel_j1 special_bessel_y0 special_bessel_y1 "
+      "special_chebyshev_polynomial_t special_chebyshev_polynomial_u special_chebyshev_polynomial_v "
+      "special_chebyshev_polynomial_w special_erfcx special_hermite_polynomial_h "
+      "special_hermite_polynomial_he special_laguerre_polynomial_l special_legendre_polynomial_p "
+      "special_log_ndtr special_modified_bessel_i0 special_modified_bessel_i1 special_modified_bessel_k0 "
+      "special_modified_bessel_k1 special_ndtri special_scaled_modified_bessel_k0 "
+      "special_scaled_modified_bessel_k1 special_shifted_chebyshev_polynomial_t "
+      "special_shifted_chebyshev_polynomial_u special_shifted_chebyshev_polynomial_v "
+      "special_shifted_chebyshev_polynomial_w special_spherical_bessel_j0 special_zeta stft svd trace "
       "triangular_solve view_as_complex ";
   return names.find(' ' + std::string(op) + ' ') != std::string_view::npos;
 }
+
+/// Nor of double precision for these.
+bool lacksDoublePrecision(std::string_view op) { return op == "_grouped_mm"; }
 
 class Keeper {
  public:
@@ -52,9 +65,14 @@ class Keeper {
     findFlexible();
     const std::vector<NodeId> order = g_.order();
     quotients_.resize(g_.nodeBound());
-    for (NodeId id : order) markQuotient(g_.node(id));
-    for (NodeId id : order) grade(g_.node(id));
-    for (NodeId id : order) decide(g_.node(id));
+    if (change_.to == DType::Float64) {
+      for (NodeId id : order)
+        if (lacksDoublePrecision(g_.node(id).op->baseName())) keep(g_.node(id));
+    } else {
+      for (NodeId id : order) markQuotient(g_.node(id));
+      for (NodeId id : order) grade(g_.node(id));
+      for (NodeId id : order) decide(g_.node(id));
+    }
     for (NodeId id : order)
       if (parts_.nodes[id.index])
         for (const Argument& a : g_.node(id).args)
@@ -115,12 +133,29 @@ class Keeper {
   void findDTypes() {
     dtypes_.resize(g_.valueBound());
     DTypeFacts facts(g_);
-    const auto find = [&](ValueId v) {
-      const Type& t = g_.value(v).type;
-      if (t.isTensor() && !t.tensorInfo.dtype) dtypes_[v.index] = facts.of(v);
-    };
-    for (NodeId id : g_.order())
-      for (ValueId v : g_.node(id).outputs) find(v);
+    for (NodeId id : g_.order()) {
+      const Node& n = g_.node(id);
+      for (ValueId v : n.outputs) {
+        const Type& t = g_.value(v).type;
+        if (!t.isTensor() || t.tensorInfo.dtype) continue;
+        std::optional<DType>& dtype = dtypes_[v.index];
+        dtype = facts.of(v);
+        if (!dtype && v == n.outputs.front()) dtype = ofUnknownFirst(n);
+      }
+    }
+  }
+  /// What lacks a precision and tells nothing of its dtype gives numbers like those that it is given.
+  std::optional<DType> ofUnknownFirst(const Node& n) const {
+    const std::string_view op = n.op->baseName();
+    if (!(lacksHalfPrecision(op) || lacksDoublePrecision(op)) || op == "linalg_matrix_rank") return std::nullopt;
+    std::optional<DType> found;
+    for (const Argument& a : n.args)
+      a.forEachValue([&](ValueId v) {
+        const auto& said = g_.value(v).type.tensorInfo.dtype;
+        const auto dtype = said ? said : dtypes_[v.index];
+        if (!found && dtype && isFloatingPoint(*dtype)) found = dtype;
+      });
+    return found;
   }
 
   /// Buffers and constants go with whatever they are used for. In a frozen model all weights are constants, and a
@@ -298,8 +333,11 @@ class Keeper {
       keeps = isReducedSquare(n) && kindOf(n.args[0].valueId()) == Kind::Float32;
       if (keeps) squared_[n.args[0].valueId().index] = 1;
     }
-    parts_.nodes[n.id.index] = keeps;
-    if (!keeps) return;
+    if (keeps) keep(n);
+  }
+
+  void keep(const Node& n) {
+    parts_.nodes[n.id.index] = 1;
     for (ValueId v : n.outputs) float32_[v.index] = kindOf(v) != Kind::NoFloat;
   }
 
@@ -375,7 +413,11 @@ class Keeper {
 }  // namespace
 
 std::optional<Float32Parts> keepFloat32(const Graph& g, const DTypeChange& change, const std::vector<NodeId>& named) {
-  if (!change.to || dtypeSize(*change.to) != 2 || change.from != DType::Float32) return std::nullopt;
+  if (!change.to || change.from != DType::Float32) return std::nullopt;
+  const auto lacksDouble = [&](NodeId id) { return lacksDoublePrecision(g.node(id).op->baseName()); };
+  const bool isNeeded =
+      change.to == DType::Float64 ? std::ranges::any_of(g.order(), lacksDouble) : dtypeSize(*change.to) == 2;
+  if (!isNeeded) return std::nullopt;
   return Keeper(g, change, named).run();
 }
 

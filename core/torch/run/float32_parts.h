@@ -11,6 +11,7 @@
 //   overflow in float16, where the quotient does not.
 // - An attention's scores, from where distances are added to them (ALiBi) to the softmax: as PyTorch promotes them.
 // - Operators of which PyTorch has no kernels in half precision: Fourier transforms, decompositions of matrices, cdist.
+//   In double precision, those without kernels in that: products of groups of rows.
 // - The nodes that the caller names (inDTypeWithinRange finds out which overflow).
 //
 // Casts stand where these parts meet the rest, so each operator gets operands of one dtype.

@@ -95,6 +95,30 @@ TEST_CASE("operators without kernels in half precision run in float32, with all 
       torchSemantics().operators());
   CHECK(kept(open, DType::Float16) == Names{"f", "s", "r"});
   CHECK(runIn(open, made(open, {"f32[2,6]:ones"}), DType::Float16).describe() == std::vector<std::string>{"f16[2,6]"});
+  // Nor does any table say what these give.
+  for (const char* call :
+       {"aten.linalg_pinv.default(%x, 1e-15, False)", "aten.cholesky_solve.default(%x, %x, False)"}) {
+    INFO(call);
+    const Graph solved = test::graphOf(std::string("graph g {\n input %x : f32[3,3]\n %p = ") + call +
+                                           "\n %y = aten.matmul.default(%x, %p)\n return %y\n}",
+                                       torchSemantics().operators());
+    CHECK(kept(solved, DType::BFloat16) == Names{"p"});
+    CHECK(runIn(solved, made(solved, {"f32[3,3]:ones"}), DType::BFloat16).describe() ==
+          std::vector<std::string>{"bf16[3,3]"});
+  }
+}
+
+TEST_CASE("operators without kernels in double precision run in float32") {
+  const Graph g = test::graphOf(
+      "graph g {\n input %x : f32[8,16]\n input %o : i32[2]\n weight %w \"w\" : f32[2,16,16]\n"
+      " %a = aten.sin.default(%x)\n %p = aten._grouped_mm.default(%a, %w, %o, None, None)\n"
+      " %y = aten.add.Tensor(%p, %x)\n return %y\n}",
+      torchSemantics().operators());
+  CHECK(kept(g, DType::Float64) == Names{"p"});
+  const auto parts = keepFloat32(g, {DType::Float32, DType::Float64});
+  REQUIRE(parts);
+  const Node& y = parts->graph.node(parts->graph.findNode("y"));
+  CHECK(parts->graph.value(y.args[0].valueId()).type.tensorInfo.dtype == DType::Float64);
 }
 
 TEST_CASE("nodes that a caller names stay in float32, and the others get casts") {
