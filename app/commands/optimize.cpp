@@ -43,7 +43,7 @@ void tellRecipes(const OptimizeReport& r, const Console& console) {
   for (const TriedRecipe& t : r.recipes)
     rows.push_back({t.recipe, std::to_string(t.rewrites), fmt::format("{} to {}", r.result.nodesBefore, t.nodesAfter),
                     t.speed    ? speedText(t.speed->ratio, t.speed->range)
-                    : t.isKept ? "not timed: one run takes too long for --budget"
+                    : t.isKept ? "not timed: the time for trying was over (--budget)"
                                : "-",
                     outcomeText(t)});
   console.print(table(rows) + fmt::format("beside the {}\n", r.beside));

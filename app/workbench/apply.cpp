@@ -163,6 +163,28 @@ std::optional<Bisected> bisect(const Graph& original, const RuleFile& file, cons
   return best;
 }
 
+/// Says of a model that it was saved in training mode: its results are random, or change what it keeps. Captured
+/// training steps are meant so.
+std::optional<std::string> noteOfTrainingMode(const Model& model) {
+  if (model.signature) return std::nullopt;
+  size_t dropouts = 0, norms = 0;
+  for (const NodeId id : model.graph.order()) {
+    const Node& n = model.graph.node(id);
+    const auto is = [&](const char* name, bool what) {
+      const Argument* a = n.findArgument(name);
+      return a && a->as<bool>() && *a->as<bool>() == what;
+    };
+    if (n.op->baseName().ends_with("dropout") && is("train", true)) ++dropouts;
+    const Argument* mean = n.findArgument("running_mean");
+    if (n.op->baseName() == "batch_norm" && is("training", true) && mean && !mean->isNone()) ++norms;
+  }
+  if (dropouts + norms == 0) return std::nullopt;
+  return fmt::format(
+      "The model was saved in training mode: {} dropouts draw random numbers, and {} batch norms change their "
+      "statistics. For a model that is used as trained, call model.eval() before it is saved.",
+      dropouts, norms);
+}
+
 }  // namespace
 
 Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, Needs needs, ApplyReport& report,
@@ -173,6 +195,7 @@ Result<Prepared> prepare(const OpenRequest& which, const InputRequest& on, Needs
   report.method = which.method;
   report.format = model->format;
   report.missing = missingOperators(model->graph);
+  if (auto note = noteOfTrainingMode(*model)) report.settled.push_back(std::move(*note));
   Prepared out{std::move(*model), {}, std::nullopt};
   if (!out.model.format->declaresSizes) out.sizes = tracedSizes(out.model.graph);
   if (needs == Needs::Nothing) return out;

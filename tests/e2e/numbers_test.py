@@ -208,5 +208,23 @@ class Numbers(TestCase):
                 self.assertEqual(sum(s["rewrites"] for s in report["steps"] if "Attention" in s["name"]), 3)
                 self.assertLess(error(torch.jit.load(fast)(x.to(dtype))), 1.3 * eager, name)
 
+    def test_a_note_tells_of_a_model_that_was_saved_in_training_mode(self):
+        class Model(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer, self.norm, self.dropout = nn.Linear(4, 4), nn.BatchNorm1d(4), nn.Dropout(0.5)
+
+            def forward(self, x):
+                # Without statistics, as layers do that normalise their weights.
+                return self.dropout(self.norm(self.layer(F.batch_norm(x, None, None, training=True))))
+
+        path = self.folder / "m.pt"
+        for mode, notes in (("train", 1), ("eval", 0)):
+            torch.jit.trace(getattr(Model(), mode)(), (torch.randn(8, 4),), check_trace=False).save(path)
+            report = self.of_model("apply", path, "--rules", RULES, "--recipe", "Fused", "--input", "f32[8,4]:randn", "--no-timing", "--allow-unchanged",
+                                   "-o", self.folder / "fast.pt")
+            told = [n for n in report.get("notes", []) if "training mode: 1 dropouts draw random numbers, and 1 batch norms" in n]
+            self.assertEqual(len(told), notes, report.get("notes"))
+
 
 main()
