@@ -63,6 +63,10 @@ Canvas::Canvas(QWidget* parent) : QWidget(parent), palette_(graft::palette(Theme
   constexpr int rest = 120;  // milliseconds: notches of a wheel come faster
   zoomRests_->setInterval(rest);
   connect(zoomRests_, &QTimer::timeout, this, &Canvas::invalidate);
+  viewRests_ = new QTimer(this);
+  viewRests_->setSingleShot(true);
+  viewRests_->setInterval(rest);
+  connect(viewRests_, &QTimer::timeout, this, &Canvas::placeLegend);
 }
 
 Canvas::~Canvas() { layoutToken_.cancel(); }
@@ -276,7 +280,17 @@ void Canvas::setAutoFit(bool on, double smallest) {
   options_.columns = !on;  // a narrow pane has no room for them
 }
 
+/// It does not hop about while one drags: where the view rests, it goes to where it covers no box.
+void Canvas::placeLegend() {
+  if (!scene_ || isLegendOpen_ || !frame().isLegendInTheWay()) return;
+  legendSpot_ = frame().freeSpot();
+  placeOverview();
+  viewRests_->stop();
+  update();
+}
+
 void Canvas::placeOverview() {
+  viewRests_->start();
   if (overview_->isHeld()) return overview_->update();  // it does not vanish under the hand
   const bool wanted = overview_->property("wanted").toBool() && scene_ && width() > 640 && height() > 300;
   // A map of what is in view as a whole says nothing, and hides a part of it.
@@ -330,9 +344,13 @@ void Canvas::fit() {
   if (!fitted_ && !scene_->view.roots.empty()) {
     const QRectF begin = scene_->rect(scene_->view.roots.front());
     const QPointF first = begin.center();
-    // Nor is the upper half empty where it begins further down, as beside the longer pass of a training step.
-    if (!isWhole && isDown && begin.top() - at.y() > seen.height() / 3) at.setY(begin.top() - head / scale_ - edge);
-    if (!isWhole && !isDown && begin.left() - at.x() > seen.width() / 3) at.setX(begin.left() - edge);
+    // Nor is the upper half empty where all inputs are further down, as beside the longer pass of a training step.
+    double start = isDown ? begin.top() : begin.left();
+    for (const int root : scene_->view.roots)
+      if (scene_->view.boxes[static_cast<size_t>(root)].kind == BoxKind::Input)
+        start = std::min(start, isDown ? scene_->rect(root).top() : scene_->rect(root).left());
+    if (!isWhole && isDown && start - at.y() > seen.height() / 3) at.setY(start - head / scale_ - edge);
+    if (!isWhole && !isDown && start - at.x() > seen.width() / 3) at.setX(start - edge);
     if (isDown && seen.width() < b.width())
       at.setX(std::clamp(first.x() - seen.width() / 2, b.left() - edge, b.right() + edge - seen.width()));
     if (!isDown && seen.height() < b.height())
@@ -612,7 +630,8 @@ void Canvas::pointAtFrame(bool isLegend, bool isTop) {
 
 CanvasFrame Canvas::frame() const {
   return {{palette_, *scene_, decorations_, boxes_, title_, hasLegend_, !autoFit_, legendSpot_, isLegendOpen_,
-           isLegendOpen_ && places_.scale() == scale_ ? places_.spellings().shortNames() : ShortNames(), isTopAside_},
+           isLegendOpen_ && places_.scale() == scale_ ? places_.spellings().shortNames() : ShortNames(),
+           overview_->isVisible() ? QRectF(overview_->geometry()) : QRectF(), isTopAside_},
           size(),
           origin_,
           scale_};

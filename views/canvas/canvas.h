@@ -164,6 +164,7 @@ class Canvas : public QWidget {
   void paintSketch(QPainter& p);
   void paintFrame(QPainter& p);
   void placeOverview();
+  void placeLegend();
   void pointAtFrame(bool isLegend, bool isTop);
   void navigateTo(QString from, int direction, qsizetype number);
   /// Of edges that something is said of, the one under the point, where no box is; -1: none.
@@ -195,7 +196,7 @@ class Canvas : public QWidget {
   QPixmap sketch_;        ///< while one zooms: the last whole picture, …
   QPointF sketchOrigin_;  ///< … and the view that it is of
   double sketchScale_ = 1;
-  QTimer* zoomRests_;
+  QTimer *zoomRests_, *viewRests_;
   QPoint press_, last_;
   bool dragging_ = false, pressed_ = false;
   QString title_, placeholder_;

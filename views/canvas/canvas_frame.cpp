@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "views/canvas/canvas_paint.h"
-#include "views/canvas/heat_scale.h"
 #include "views/document/graph_decode.h"
+#include "views/layout/heat_scale.h"
 
 namespace graft {
 namespace {
@@ -17,6 +17,15 @@ namespace {
 QString frameWords(const char* text) { return QCoreApplication::translate("CanvasFrame", text); }
 
 QString nameOf(BoxKind kind) { return frameWords(std::string(boxKindName(kind)).c_str()); }
+
+/// What a module stands for: in a drawing by kernels, a kernel.
+QString nameOfModules(const Scene& scene) {
+  const auto& boxes = scene.view.boxes;
+  const bool areKernels = std::any_of(boxes.begin(), boxes.end(), [&](const Box& b) {
+    return b.kind == BoxKind::Module && !b.open && scene.options.words.contains(b.key);
+  });
+  return areKernels ? frameWords("generated kernel") : nameOf(BoxKind::Module);
+}
 
 QColor veil(const Palette& palette) {
   QColor back = toQt(palette.background);
@@ -86,19 +95,34 @@ void CanvasFrame::findMarks() {
         mark.place = {area_.right() - gap - w, middle.y() - h / 2, w, h};
         break;
     }
+    mark.place = besideBoxes(mark);
     marks_.push_back(std::move(mark));
   }
+}
+
+/// As near to the middle of its edge as it covers no box; the title stands left of the middle of the upper edge.
+QRectF CanvasFrame::besideBoxes(const EdgeMark& mark) const {
+  constexpr double step = 28;
+  const bool isAcross = mark.side == EdgeMark::Above || mark.side == EdgeMark::Below;
+  const double most = (isAcross ? area_.width() : area_.height()) / 3;
+  const QRectF legend = legendPlace();
+  for (double shift = 0; shift <= most; shift += step)
+    for (const double way : {shift, -shift}) {
+      if (way < 0 && mark.side == EdgeMark::Above) continue;
+      const QRectF r = mark.place.translated(isAcross ? way : 0, isAcross ? 0 : way);
+      if (!covers(r) && !r.intersects(legend)) return r;
+    }
+  return mark.place;
 }
 
 /// Of what is at the middle of the upper edge, or of the left one in a drawing that runs to the right.
 void CanvasFrame::findInside() {
   const bool isDown = look_.scene.layout.flow == Flow::Down;
   const QPointF at = isDown ? QPointF(seen_.center().x(), seen_.top()) : QPointF(seen_.left(), seen_.center().y());
-  constexpr double legible = 48;  // of a title in its upper left corner
   const auto& boxes = look_.scene.view.boxes;
   look_.scene.openBoxes.near({at, QSizeF()}, [&](int i) {
     const QRectF r = look_.scene.rect(i);
-    const bool isNamed = r.top() + Metrics::header >= seen_.top() && r.left() + legible >= seen_.left();
+    const bool isNamed = r.top() + Metrics::header >= seen_.top() && r.left() + Metrics::padding >= seen_.left();
     if (r.contains(at) && !isNamed) inside_ << toQt(boxes[static_cast<size_t>(i)].title);
   });
 }
@@ -123,7 +147,7 @@ std::vector<std::pair<QString, Color>> CanvasFrame::legend() const {
       return kind != BoxKind::Module && look_.palette.isAlike(row.second, color);
     });
     if (alike == out.end())
-      out.emplace_back(nameOf(kind), color);
+      out.emplace_back(kind == BoxKind::Module ? nameOfModules(look_.scene) : nameOf(kind), color);
     else
       alike->first += QStringLiteral(", ") + nameOf(kind);
   }
@@ -153,7 +177,10 @@ std::vector<CanvasFrame::Pill> CanvasFrame::pills() const {
   if (!look_.title.isEmpty()) add(look_.title, QFont::DemiBold, look_.palette.text, area_.width() - 2 * left - 20);
   // Half of the width: the arrow upwards stands in the middle.
   const double room = (marks_.empty() ? area_.width() - left : area_.center().x() - 48) - x - 20;
-  if (!inside_.isEmpty() && room > 40) add(inside_.join(QStringLiteral(" ▸ ")), QFont::Medium, look_.palette.dim, room);
+  if (!inside_.isEmpty() && room > 40) {
+    add(inside_.join(QStringLiteral(" ▸ ")), QFont::Medium, look_.palette.dim, room);
+    if (isSmall() && covers(out.back().place)) out.pop_back();  // there it would be much of what is in view
+  }
   return out;
 }
 
@@ -223,6 +250,12 @@ void CanvasFrame::paintHeatScale(QPainter& p) const {
 
 namespace {
 
+/// What the legend leaves free around it: it does not touch a box either.
+QRectF around(const QRectF& legend) {
+  constexpr double margin = 4;
+  return legend.adjusted(-margin, -margin, margin, margin);
+}
+
 constexpr double legendRow = 17, swatch = 10, swatchGap = 5, legendPadding = 8, shortNameWidth = 62;
 
 }  // namespace
@@ -245,7 +278,7 @@ size_t CanvasFrame::shortNameRows() const {
 }
 
 QSizeF CanvasFrame::legendSize(bool isFolded) const {
-  constexpr double narrowest = 640, lowest = 300;
+  constexpr double narrowest = 320, lowest = 240;
   if (look_.boxes.anyHeat) return isFolded ? QSizeF(96, 22) : QSizeF(156, 54);
   const auto entries = legend();
   if (!look_.hasLegend || entries.empty() || area_.width() < narrowest || area_.height() < lowest) return {};
@@ -267,8 +300,18 @@ QRectF CanvasFrame::inScene(const QRectF& r) const {
 
 QRectF CanvasFrame::legendAt(LegendSpot spot, QSizeF size) const {
   const bool isLeft = spot.corner == Corner::BottomLeft || spot.corner == Corner::TopLeft;
-  return inCorner(spot.corner, size, area_.size()).translated(isLeft ? spot.shift : -spot.shift, 0);
+  const bool isTop = spot.corner == Corner::TopLeft || spot.corner == Corner::TopRight;
+  return inCorner(spot.corner, size, area_.size())
+      .translated(isLeft ? spot.shift : -spot.shift, isTop ? spot.inward : -spot.inward);
 }
+
+bool CanvasFrame::isSmall() const {
+  constexpr double wide = 640, high = 300;
+  return area_.width() < wide || area_.height() < high;
+}
+
+/// There, a row of colours without words takes room for nothing.
+bool CanvasFrame::isNarrow() const { return !look_.boxes.anyHeat && isSmall(); }
 
 bool CanvasFrame::isLegendFolded() const {
   return !look_.isLegendOpen && covers(legendAt(look_.legendSpot, legendSize(false)));
@@ -277,28 +320,53 @@ bool CanvasFrame::isLegendFolded() const {
 QRectF CanvasFrame::legendPlace() const {
   const QSizeF size = legendSize(false);
   if (size.isEmpty()) return {};
-  return legendAt(look_.legendSpot, isLegendFolded() ? legendSize(true) : size);
+  const bool isFolded = isLegendFolded();
+  if (isFolded && isNarrow()) return {};
+  return legendAt(look_.legendSpot, isFolded ? legendSize(true) : size);
+}
+
+bool CanvasFrame::isLegendInTheWay() const {
+  const QSizeF size = legendSize(false);
+  if (size.isEmpty()) return false;
+  return covers(around(legendAt(look_.legendSpot, isLegendFolded() && !isNarrow() ? legendSize(true) : size)));
+}
+
+std::vector<LegendSpot> CanvasFrame::spots(QSizeF size) const {
+  constexpr double step = 40, inwardStep = 24, edges = 24, farthest = 120;  // in the middle it would be in the way
+  std::vector<LegendSpot> out;
+  for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight})
+    out.push_back({corner});
+  const double most = std::clamp((area_.height() - size.height()) / 2 - edges, 0.0, farthest);
+  for (double inward = 0; inward <= most; inward += inwardStep)
+    for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft}) {
+      if (inward > 0) out.push_back({corner, 0, inward});
+      for (double shift = step; shift < area_.width() - size.width() - edges; shift += step)
+        out.push_back({corner, shift, inward});
+    }
+  return out;
 }
 
 LegendSpot CanvasFrame::freeSpot() const {
-  constexpr std::array corners{Corner::BottomLeft, Corner::TopLeft, Corner::TopRight, Corner::BottomRight};
-  constexpr double step = 40, edges = 24;
-  const auto firstOf = [&](QSizeF size, auto&& isFree) -> std::optional<LegendSpot> {
-    for (const Corner corner : corners)
-      if (isFree(legendAt({corner}, size))) return LegendSpot{corner};
-    for (const Corner corner : {Corner::BottomLeft, Corner::TopLeft})
-      for (double shift = step; shift < area_.width() - size.width() - edges; shift += step)
-        if (isFree(legendAt({corner, shift}, size))) return LegendSpot{corner, shift};
-    return std::nullopt;
-  };
   const QSizeF whole = legendSize(false), folded = legendSize(true);
   if (whole.isEmpty()) return {};
-  if (const auto blank = firstOf(whole, [&](const QRectF& r) { return look_.scene.isBlank(inScene(r)); }))
-    return *blank;
-  if (const auto blank = firstOf(whole, [&](const QRectF& r) { return look_.scene.isBlankButEdges(inScene(r)); }))
-    return *blank;
-  for (const QSizeF size : {whole, folded})
-    if (const auto free = firstOf(size, [&](const QRectF& r) { return !covers(r); })) return *free;
+  std::optional<LegendSpot> onEdges, onOutlines;
+  for (const LegendSpot spot : spots(whole)) {
+    if (legendAt(spot, whole).intersects(look_.overview)) continue;
+    const QRectF r = inScene(around(legendAt(spot, whole)));
+    if (look_.scene.covers(r)) continue;
+    if (look_.scene.isBlankButEdges(r)) {
+      if (!look_.scene.hasEdge(r)) return spot;
+      if (!onEdges) onEdges = spot;
+    } else if (!onOutlines) {
+      onOutlines = spot;
+    }
+  }
+  if (onEdges) return *onEdges;
+  if (onOutlines) return *onOutlines;
+  for (const bool isStrict : {true, false})
+    for (const LegendSpot spot : spots(folded))
+      if (const QRectF r = legendAt(spot, folded); !r.intersects(look_.overview) && !covers(isStrict ? around(r) : r))
+        return spot;
   return {};
 }
 
@@ -316,7 +384,7 @@ void CanvasFrame::paintLegend(QPainter& p) const {
     p.setPen(QPen(toQt(color), 1.4));
     p.setBrush(toQt(mix(look_.palette.surface, color, 0.3)));
     p.drawRoundedRect(QRectF(at, QSizeF(swatch, swatch)), 3, 3);
-    if (text == nameOf(BoxKind::Module)) {  // the sign that one opens, as in its box
+    if (text == nameOfModules(look_.scene)) {  // the sign that one opens, as in its box
       constexpr double half = 2.5;
       const QPointF middle = at + QPointF(swatch / 2, swatch / 2);
       p.drawLine(middle - QPointF(half, 0), middle + QPointF(half, 0));

@@ -30,10 +30,11 @@ enum class Corner : uint8_t { BottomLeft, TopLeft, TopRight, BottomRight };
 /// A rectangle of that size in a corner of a canvas of that size.
 QRectF inCorner(Corner corner, QSizeF size, QSizeF canvas);
 
-/// Where the legend stands: in a corner, or so many pixels from there along the upper or the lower edge.
+/// Where the legend stands: in a corner, or so many pixels from there along the upper or the lower edge, and so many
+/// from that edge.
 struct LegendSpot {
   Corner corner = Corner::BottomLeft;
-  double shift = 0;
+  double shift = 0, inward = 0;
 };
 
 struct FrameLook {
@@ -47,6 +48,7 @@ struct FrameLook {
   LegendSpot legendSpot{};
   bool isLegendOpen = false;  ///< its words show, whatever they cover, and what stands for titles that have no room
   std::vector<std::pair<std::string, std::string>> shortNames{};  ///< with what they stand for
+  QRectF overview{};        ///< where that is shown, in pixels: the legend leaves it its place
   bool isTopAside = false;  ///< the title and the names of modules show what is behind them
 };
 
@@ -60,22 +62,25 @@ class CanvasFrame {
   const std::vector<EdgeMark>& marks() const { return marks_; }
   /// Titles of the open modules whose heads are out of sight above, outermost first.
   const QStringList& inside() const { return inside_; }
-  /// Of the title and those names; empty where there is neither.
+  /// Of the title and those names, which a small canvas shows only where they cover no box; empty where there is
+  /// neither.
   QRectF topPlace() const;
   /// What the legend says of kinds and changes, in order.
   std::vector<std::pair<QString, Color>> legend() const;
   /// Of the legend, or of the scale of heat colours: with its words where they cover no boxes, else as a row of
-  /// colours; empty where there is none.
+  /// colours; empty where there is none, as in a narrow canvas that has no room for the words.
   QRectF legendPlace() const;
   bool isLegendFolded() const;
   /// The first place in which the whole legend covers nothing; otherwise, nothing but edges; otherwise, no boxes;
-  /// otherwise, in which the folded one covers none. Corners come first.
+  /// otherwise, in which the folded one covers none. Corners come first, then the upper and the lower edge, then what
+  /// is nearest to these.
   LegendSpot freeSpot() const;
-  /// Whether the legend, as it is shown, covers a box or a title.
-  bool isLegendInTheWay() const { return covers(legendPlace()); }
+  /// Whether the legend, as it is shown, covers a box or a title, or is not shown since it would.
+  bool isLegendInTheWay() const;
 
  private:
   void findMarks();
+  QRectF besideBoxes(const EdgeMark& mark) const;
   void findInside();
   struct Pill {
     QRectF place;
@@ -90,6 +95,9 @@ class CanvasFrame {
   void paintLegend(QPainter& painter) const;
   QSizeF legendSize(bool isFolded) const;
   QRectF legendAt(LegendSpot spot, QSizeF size) const;
+  std::vector<LegendSpot> spots(QSizeF size) const;
+  bool isSmall() const;
+  bool isNarrow() const;
   size_t shortNameRows() const;
   QRectF inScene(const QRectF& onCanvas) const;
   bool covers(const QRectF& onCanvas) const { return look_.scene.covers(inScene(onCanvas)); }

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "views/canvas/heat_scale.h"
 #include "views/canvas/scene_painter.h"
+#include "views/layout/heat_scale.h"
 
 namespace graft {
 

@@ -7,6 +7,26 @@
 #include "views/document/graph_decode.h"
 
 namespace graft {
+namespace {
+
+/// Of facts that stand beside each other, those that have room whole: "27 operators", "start_dim=1, …", a shape without
+/// its dtype. The first one is cut where it has none.
+template <typename Width>
+QString wholeFacts(const QString& text, double room, const Width& width) {
+  static const QString dot = QStringLiteral(" · "), comma = QStringLiteral(", "), more = QStringLiteral(", …");
+  QString out = text;
+  while (width(out) > room && out.contains(dot)) out.truncate(out.lastIndexOf(dot));
+  if (width(out) <= room) return out;
+  for (QString part = out; part.contains(comma);) {
+    part.truncate(part.lastIndexOf(comma));
+    if (width(part + more) <= room) return part + more;
+  }
+  if (const auto type = out.lastIndexOf(QLatin1Char(' ')); type > 0 && out.contains(QChar(0x00D7)))
+    if (const QString shape = out.left(type); width(shape) <= room) return shape;
+  return out;
+}
+
+}  // namespace
 
 void ScenePainter::containerTitle(size_t i) {
   const Box& box = scene_.view.boxes[i];
@@ -16,9 +36,12 @@ void ScenePainter::containerTitle(size_t i) {
   double room = r.width() - 24 - (box.repeat > 1 ? 44 : 0);
   const QString title = boldWidth.elidedText(toQt(box.title), Qt::ElideRight, room);
   const double used = boldWidth.horizontalAdvance(title) + 8;
-  const QString type = box.name != box.title && room - used > 24
-                           ? thinWidth.elidedText(toQt(box.name), Qt::ElideRight, room - used)
-                           : QString();
+  QString type;
+  if (box.name != box.title && room - used > 24) {
+    type = wholeFacts(toQt(box.name), room - used,
+                      [&](const QString& words) { return thinWidth.horizontalAdvance(words); });
+    type = thinWidth.elidedText(type, Qt::ElideRight, room - used);
+  }
   p_.setPen(Qt::NoPen);
   p_.setBrush(toQt(pal_.container(scene_.depth[i])));
   p_.drawRoundedRect(QRectF(r.x() + 9, r.y() + 4, used + thinWidth.horizontalAdvance(type), 18), 4, 4);
@@ -72,23 +95,6 @@ void ScenePainter::placedLabels(const QTransform& place) {
 
 namespace {
 
-/// Of facts that stand beside each other, those that have room whole: "27 operators", "start_dim=1, …", a shape without
-/// its dtype. The first one is cut where it has none.
-template <typename Width>
-QString wholeFacts(const QString& text, double room, const Width& width) {
-  static const QString dot = QStringLiteral(" · "), comma = QStringLiteral(", "), more = QStringLiteral(", …");
-  QString out = text;
-  while (width(out) > room && out.contains(dot)) out.truncate(out.lastIndexOf(dot));
-  if (width(out) <= room) return out;
-  for (QString part = out; part.contains(comma);) {
-    part.truncate(part.lastIndexOf(comma));
-    if (width(part + more) <= room) return part + more;
-  }
-  if (const auto type = out.lastIndexOf(QLatin1Char(' ')); type > 0 && out.contains(QChar(0x00D7)))
-    if (const QString shape = out.left(type); width(shape) <= room) return shape;
-  return out;
-}
-
 /// Of the weights that a box holds, as many as have room behind its detail.
 QString withChips(QString detail, const Box& box, bool hasHeat, const SmallText& words, double room) {
   if (hasHeat) return detail;
@@ -140,9 +146,10 @@ void ScenePainter::smallBox(size_t i, const QRectF& r) {
   const double used = title.letters->width(title.first);
   // The beginning of a name says less than nothing where many begin alike.
   constexpr qsizetype tellsEnough = 6;
-  QString name = box.name == box.title || title.form != SmallTitle::Form::Whole
-                     ? QString()
-                     : small.fitted(toQt(box.name), right - left - used - gap);
+  const double nameRoom = right - left - used - gap;
+  QString name = toQt(box.name);
+  if (isModule) name = wholeFacts(name, nameRoom, [&](const QString& words) { return small.width(words); });
+  name = box.name == box.title || title.form != SmallTitle::Form::Whole ? QString() : small.fitted(name, nameRoom);
   const bool repeatsTitle =
       name.endsWith(QChar(0x2026)) && title.first.startsWith(name.chopped(1));  // "any_of any_of…"
   if (repeatsTitle || name.size() < std::min(tellsEnough, toQt(box.name).size())) name.clear();
@@ -251,10 +258,14 @@ void ScenePainter::writeBox(size_t i, const Box& box, const QRectF& r, bool isIo
   const SmallTitle title = look_.places.usualTitle(scene_, static_cast<int>(i));
   const double used = std::max(title.letters->width(title.first), title.letters->width(title.second));
   const bool isOfWords = isModule && scene_.options.words.contains(box.key);  // not of a name, whose end tells most
-  QString name =
-      box.name == box.title || title.form != SmallTitle::Form::Whole || room - used < 28
-          ? QString()
-          : nameWidth.elidedText(toQt(box.name), isOfWords ? Qt::ElideRight : Qt::ElideMiddle, room - used - 8);
+  QString name;
+  if (box.name != box.title && title.form == SmallTitle::Form::Whole && room - used >= 28) {
+    name = toQt(box.name);
+    if (isOfWords)
+      name =
+          wholeFacts(name, room - used - 8, [&](const QString& words) { return nameWidth.horizontalAdvance(words); });
+    name = nameWidth.elidedText(name, isOfWords ? Qt::ElideRight : Qt::ElideMiddle, room - used - 8);
+  }
   const double total = used + (name.isEmpty() ? 0 : 8 + nameWidth.horizontalAdvance(name));
   const double middle = r.center().x() - (box.repeat > 1 ? 17 : 0);  // of what the count leaves
   double x = isIo ? std::max(r.x() + M::padding, middle - total / 2) : r.x() + M::padding;

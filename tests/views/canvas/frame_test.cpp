@@ -63,6 +63,39 @@ class FrameTest : public test::WindowFixture {
     QVERIFY(canvas().frame().marks().empty());
   }
 
+  void anArrowStandsBesideBoxesWhereThereIsRoom() {
+    Canvas canvas;
+    canvas.resize(520, 220);
+    ViewOptions all;
+    all.depth = -1;
+    canvas.setViewOptions(all);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(2)));
+    QVERIFY(canvas.scene());
+    Decorations colours;
+    colours.pattern = {{QStringLiteral("softmax"), 0}, {QStringLiteral("softmax_1"), 0}};
+    canvas.setDecorations(colours);
+    const QRectF box = canvas.scene()->rect(canvas.scene()->boxOf(QStringLiteral("softmax")));
+    int shifted = 0;
+    for (int step = 0; step < 60; ++step) {
+      canvas.setView({box.center().x() - 260, canvas.scene()->bounds().height() * step / 60 - 200}, 1);
+      const std::vector<EdgeMark> marks = canvas.frame().marks();
+      for (const EdgeMark& m : marks) {
+        const auto covers = [&](double dx) {
+          const QRectF r = m.place.translated(dx, 0);
+          return canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size()});
+        };
+        if (m.side != EdgeMark::Above && m.side != EdgeMark::Below) continue;
+        QVERIFY(canvas.rect().contains(m.place.toRect()));
+        const double middle = canvas.width() / 2.0 - m.place.center().x();
+        if (covers(0)) QVERIFY(std::abs(middle) < 1 && covers(28) && covers(56));  // it is everywhere
+        if (std::abs(middle) < 1) continue;
+        ++shifted;
+        QVERIFY(!covers(0) && covers(middle));
+      }
+    }
+    QVERIFY(shifted > 0);
+  }
+
   void anArrowCountsColouredNodesThatBelongToNoMatch() {
     open();
     canvas().setDepth(-1);
@@ -105,6 +138,26 @@ class FrameTest : public test::WindowFixture {
     QTRY_VERIFY(seen() != covered);
     QTest::mouseMove(&canvas, QPoint(350, 400));
     QTRY_VERIFY(seen() == covered);
+  }
+
+  void inASmallCanvasTheNamesOfModulesCoverNoBox() {
+    Canvas canvas;
+    canvas.resize(512, 200);
+    ViewOptions open;
+    open.depth = -1;
+    canvas.setViewOptions(open);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    QVERIFY(canvas.scene());
+    const QRectF b = canvas.scene()->bounds();
+    int shown = 0, hidden = 0;
+    for (int step = 0; step < 40; ++step)
+      for (const double x : {b.left() - 100, b.center().x() - 200}) {
+        canvas.setView({x, b.height() * step / 40}, 1);
+        const QRectF r = canvas.frame().topPlace();
+        if (!canvas.frame().inside().isEmpty()) ++(r.isEmpty() ? hidden : shown);
+        QVERIFY(r.isEmpty() || !canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size()}));
+      }
+    QVERIFY2(shown > 0 && hidden > 0, qPrintable(QStringLiteral("%1 %2").arg(shown).arg(hidden)));
   }
 
   void theLegendNamesWhatThereIs() {
@@ -187,6 +240,136 @@ class FrameTest : public test::WindowFixture {
     canvas.fit();
     const QRectF r = canvas.frame().legendPlace();
     QVERIFY(scene.isBlank({canvas.toScene(r.topLeft()), r.size() / canvas.scale()}));
+  }
+
+  void theLegendTakesRoomInsideAModuleRatherThanItsOutline() {
+    // Beside a long chain stands one wide box; what is below it is blank.
+    Graph graph;
+    const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+    const OperatorRef add = *parseSchema("aten::add.Tensor(Tensor self, Tensor other) -> Tensor");
+    const Type type = Type::tensor(DType::Float32, {Dim(4)});
+    const ValueId x = graph.addInput("x", type);
+    const ModuleCallId module = graph.addModuleCall({}, "net", "Net");
+    const auto call = [&](const OperatorRef& op, std::vector<Argument> args, const std::string& name) {
+      const NodeId n = graph.append(graph.root(), op, std::move(args), name);
+      graph.setModule(n, module);
+      return graph.output(n);
+    };
+    ValueId last = x;
+    for (int i = 0; i < 9; ++i) last = call(relu, {Argument(last)}, "relu_" + std::to_string(i));
+    const ValueId wide = call(relu, {Argument(x)}, std::string(60, 'n'));
+    graph.setReturns(graph.root(), {Argument(call(add, {Argument(last), Argument(wide)}, "add"))});
+    Canvas canvas;
+    canvas.setLegendVisible(true);
+    ViewOptions all;
+    all.depth = -1;
+    all.columns = false;
+    canvas.setViewOptions(all);
+    canvas.setGraph(std::make_shared<Graph>(std::move(graph)));
+    QVERIFY(canvas.scene());
+    // As wide as the drawing: no corner is free, nor anything along the edges.
+    const QSizeF whole = canvas.scene()->bounds().size();
+    canvas.resize(std::max(660, static_cast<int>(whole.width() / whole.height() * 900)), 900);
+    canvas.setView({(whole.width() - canvas.width()) / 2, (whole.height() - canvas.height()) / 2}, 1);
+    int inside = 0;
+    for (double scale = 0.6; scale < 2; scale += 0.1) {
+      const QSizeF seen = QSizeF(canvas.size()) / scale;
+      canvas.setView({(whole.width() - seen.width()) / 2, (whole.height() - seen.height()) / 2}, scale);
+      canvas.setLegendVisible(true);  // its place is chosen anew
+      const QRectF r = canvas.frame().legendPlace();
+      QVERIFY(!r.isEmpty());
+      const auto isBlank = [&](const QRectF& place) {
+        return canvas.scene()->isBlank({canvas.toScene(place.topLeft()), place.size() / canvas.scale()});
+      };
+      constexpr double gap = 12, top = 42;
+      inside += isBlank(r) && r.bottom() < canvas.height() - gap - 1 && r.top() > top + 1;
+      if (isBlank(r)) continue;
+      bool isAnyFree = false;  // with room around it
+      for (double left = gap; left < canvas.width() - r.width() - 24; left += 40)
+        for (double y = canvas.height() - gap - r.height(); y > canvas.height() - gap - r.height() - 120; y -= 24)
+          isAnyFree |= isBlank({left - 4, y - 4, r.width() + 8, r.height() + 8});
+      QVERIFY(!isAnyFree);
+    }
+    QVERIFY(inside > 0);
+  }
+
+  void whereTheViewRestsTheLegendCoversNoBox() {
+    Canvas canvas;
+    canvas.setLegendVisible(true);
+    canvas.resize(1000, 700);
+    canvas.show();
+    ViewOptions all;
+    all.depth = -1;
+    canvas.setViewOptions(all);
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(6)));
+    QVERIFY(canvas.scene());
+    // A box comes to lie under the legend.
+    const QRectF box = canvas.scene()->rect(canvas.scene()->boxOf(QStringLiteral("softmax_1")));
+    canvas.setView(box.center() - canvas.frame().legendPlace().center(), 1);
+    canvas.setView(box.center() - canvas.frame().legendPlace().center(), 1);  // it may be folded there
+    QVERIFY(canvas.frame().isLegendInTheWay());
+    QTRY_VERIFY(!canvas.frame().isLegendInTheWay());
+    QVERIFY(!canvas.frame().legendPlace().isEmpty());
+    // The overview keeps its corner.
+    canvas.setOverviewVisible(true);
+    auto* overview = canvas.findChild<Overview*>();
+    QVERIFY(overview->isVisible());
+    const QRect corner = inCorner(Corner::BottomRight, overview->size(), canvas.size()).toRect();
+    for (const double scale : {0.6, 1.0})
+      for (int step = 1; step < 6; ++step) {
+        canvas.setView({0, step * canvas.scene()->bounds().height() / 6}, scale);
+        QTest::qWait(200);
+        QVERIFY(!canvas.frame().legendPlace().intersects(overview->geometry()));
+        if (overview->isVisible()) QCOMPARE(overview->geometry().topLeft(), corner.topLeft());
+      }
+  }
+
+  void aNarrowCanvasHasALegendWhereItsWordsHaveRoom() {
+    Canvas canvas;
+    canvas.setLegendVisible(true);
+    canvas.resize(512, 560);
+    canvas.show();
+    canvas.setGraph(std::make_shared<Graph>(test::encoder(2)));
+    QVERIFY(canvas.scene());
+    const QRectF r = canvas.frame().legendPlace();
+    QVERIFY(!r.isEmpty() && !canvas.frame().isLegendFolded());
+    QVERIFY(!canvas.scene()->covers({canvas.toScene(r.topLeft()), r.size() / canvas.scale()}));
+    canvas.resize(300, 560);
+    QVERIFY(canvas.frame().legendPlace().isEmpty());
+  }
+
+  void aDrawingThatIsTooLongBeginsWithItsFirstInput() {
+    Graph graph;
+    const OperatorRef relu = *parseSchema("aten::relu(Tensor self) -> Tensor");
+    const OperatorRef mul = *parseSchema("aten::mul.Tensor(Tensor self, Tensor other) -> Tensor");
+    const Type type = Type::tensor(DType::Float32, {Dim(4)});
+    const ValueId late = graph.addInput("late", type);
+    ValueId last = graph.addInput("early", type);
+    for (int i = 0; i < 12; ++i)
+      last = graph.output(graph.append(graph.root(), relu, {Argument(last)}, "relu_" + std::to_string(i)));
+    last = graph.output(graph.append(graph.root(), mul, {Argument(last), Argument(late)}, "mul"));
+    graph.setReturns(graph.root(), {Argument(last)});
+    Canvas canvas;
+    canvas.setAutoFit(true, 0.65);
+    canvas.resize(200, 340);
+    canvas.setGraph(std::make_shared<Graph>(std::move(graph)));
+    QVERIFY(canvas.scene());
+    const auto& boxes = canvas.scene()->view.boxes;
+    const auto early = std::find_if(boxes.begin(), boxes.end(), [](const Box& b) { return b.title == "early"; });
+    QVERIFY(early != boxes.end());
+    QVERIFY(canvas.scene()->bounds().height() * canvas.scale() > 400);
+    QVERIFY(canvas.visibleSceneRect().contains(canvas.scene()->rect(static_cast<int>(early - boxes.begin())).center()));
+  }
+
+  void aNameThatIsCutAtTheEdgeIsToldAbove() {
+    open();
+    canvas().setDepth(-1);
+    const QRectF r = canvas().scene()->rect(canvas().scene()->boxOf(QStringLiteral("@encoder")));
+    QVERIFY(r.isValid());
+    canvas().setView(r.topLeft() - QPointF(40, 40), 1);
+    QVERIFY(canvas().frame().inside().isEmpty());
+    canvas().setView(r.topLeft() + QPointF(25, 2), 1);
+    QCOMPARE(canvas().frame().inside().value(0), QStringLiteral("encoder"));
   }
 
   void theLegendCoversNoTitleOfAModule() {

@@ -41,13 +41,7 @@ QStringList coveredBy(const Scene& scene, double scale) {
   return wrong;
 }
 
-/// Where the words of a box begin and end in its upper and its lower half, at a scale at which they are small.
-struct Lines {
-  int firstBegin, secondBegin, secondEnd;
-};
-Lines linesOf(const Scene& scene, int box) {
-  constexpr double scale = 0.75;
-  constexpr int border = 3, visible = 60;
+QImage imageOf(const Scene& scene, double scale) {
   const Palette p = palette(Theme::Light);
   const std::vector<char> none(scene.view.boxes.size(), 0);
   const Decorations decorations;
@@ -58,7 +52,17 @@ Lines linesOf(const Scene& scene, int box) {
   QPainter painter(&image);
   painter.scale(scale, scale);
   paintScene(painter, scene, {p, decorations, resolved, none, none, places, scale}, scene.bounds());
-  painter.end();
+  return image;
+}
+
+/// Where the words of a box begin and end in its upper and its lower half, at a scale at which they are small.
+struct Lines {
+  int firstBegin, secondBegin, secondEnd;
+};
+Lines linesOf(const Scene& scene, int box) {
+  constexpr double scale = 0.75;
+  constexpr int border = 3, visible = 60;
+  const QImage image = imageOf(scene, scale);
   const QRectF whole = scene.rect(box);
   const QRect r = QRectF(whole.topLeft() * scale, whole.size() * scale).toRect();
   const auto isInk = [&](int x, int top, int bottom) {
@@ -379,6 +383,25 @@ class WordsTest : public QObject {
     const Lines lines = linesOf(scene, box);
     QVERIFY(lines.firstBegin > 0 && lines.secondBegin > 0);
     QVERIFY(lines.secondEnd < (whole.right() - 2) * 0.75);
+  }
+
+  /// Of facts beside a title, as of a kernel, those without room are left out whole: "2.8 ms", not "2.8 ms · 2 n…".
+  void factsBesideATitleAreLeftOutWhole() {
+    const std::vector<std::pair<int, double>> views{{0, 1.0}, {0, 0.75}, {-1, 1.0}};  // closed, small, open
+    for (const auto& [depth, scale] : views) {
+      Scene scene = *sceneOf(test::encoder(1), {.depth = depth});
+      const auto it = std::find_if(scene.view.boxes.begin(), scene.view.boxes.end(),
+                                   [](const Box& b) { return b.kind == BoxKind::Module; });
+      QVERIFY(it != scene.view.boxes.end());
+      scene.options.words[it->key] = {};
+      it->title = "a";
+      it->name = "2.8 ms";
+      const QImage wanted = imageOf(scene, scale);
+      it->name = "2.8 ms · " + std::string(200, 'n');
+      QCOMPARE(imageOf(scene, scale), wanted);
+      it->name = "9.8 ms";
+      QVERIFY(imageOf(scene, scale) != wanted);
+    }
   }
 
   void oneOfTwoLabelsThatMeetIsHidden() {

@@ -173,6 +173,20 @@ class CompileViewTest : public test::WindowFixture {
     QTRY_VERIFY(window_->comparison().isGrouped());
   }
 
+  void theLegendSaysWhatABoxOfKernelsIs() {
+    openCompile();
+    window_->resize(1600, 1200);
+    const auto says = [&](const char* word) {
+      for (const auto& [text, color] : canvas().frame().legend())
+        if (text == QLatin1String(word)) return true;
+      return false;
+    };
+    canvas().setDepth(0);
+    QVERIFY(says("module") && !says("generated kernel"));
+    view().setByKernels(true);
+    QVERIFY(!says("module") && says("generated kernel"));
+  }
+
   void anEdgeSaysWhyAndOffersToFuse() {
     openCompile();
     view().setByKernels(true);

@@ -26,10 +26,10 @@
 
 #include "tests/views/support/named_boxes.h"
 #include "tests/views/support/window_fixture.h"
-#include "views/canvas/heat_scale.h"
 #include "views/document/compile/compilation.h"
 #include "views/document/graph_decode.h"
 #include "views/document/run_figures.h"
+#include "views/layout/heat_scale.h"
 #include "views/panels/compile/kernel_table.h"
 #include "views/panels/explorer.h"
 #include "views/panels/history_panel.h"

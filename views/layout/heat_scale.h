@@ -26,10 +26,6 @@ struct HeatScale {
   /// The number at a share of the scale, from its left end.
   double at(double share) const { return least + share * (most - least); }
 
- private:
-  static double depth(double part, double whole) {
-    return whole > 0 ? std::sqrt(std::clamp(part / whole, 0.0, 1.0)) : 1;
-  }
   /// Begins where Palette::heat does, and goes to blue.
   static Color cold(const Palette& p, double t) {
     static constexpr std::array<Color, 6> stops = {Color{253, 231, 160}, Color{180, 214, 190}, Color{112, 180, 200},
@@ -40,6 +36,11 @@ struct HeatScale {
     t *= static_cast<double>(s.size() - 1);
     const size_t i = std::min(static_cast<size_t>(t), s.size() - 2);
     return mix(s[i], s[i + 1], t - static_cast<double>(i));
+  }
+
+ private:
+  static double depth(double part, double whole) {
+    return whole > 0 ? std::sqrt(std::clamp(part / whole, 0.0, 1.0)) : 1;
   }
 };
 
