@@ -16,7 +16,7 @@ const BLOCKS = 0.23;    // at smaller scales, boxes are blocks of colour
 const READABLE = 0.9;   // of the boxes have words: then a drawing is shown as a whole at first
 const LABEL = `400 10px ${FONT}`;
 const ADDED = 2, REMOVED = 1;
-const MODULE = 10;  // a kind
+const INPUT = 8, MODULE = 10;  // kinds
 let colours = data.colours[data.theme];
 let numbers = null;     // what nodes are coloured by
 let panes = [];
@@ -58,6 +58,19 @@ function beginningOf(text, room, width) {
 
 function fitted(font, text, room) {
   return beginningOf(text, room, (part) => widthOf(font, part));
+}
+
+/** Of facts that stand beside each other, those that have room whole: "27 operators", "start_dim=1, …", a shape alone. */
+function wholeFacts(text, room, width) {
+  let out = text;
+  while (width(out) > room && out.includes(' · ')) out = out.slice(0, out.lastIndexOf(' · '));
+  if (width(out) <= room) return out;
+  for (let part = out; part.includes(', ');) {
+    part = part.slice(0, part.lastIndexOf(', '));
+    if (width(`${part}, …`) <= room) return `${part}, …`;
+  }
+  const shape = out.slice(0, Math.max(0, out.lastIndexOf(' ')));
+  return shape && out.includes('×') && width(shape) <= room ? shape : out;
 }
 
 // Titles, as views/layout/small_titles.h says. An operator has one spelling in a drawing: 0 is its name, the others are
@@ -181,6 +194,7 @@ class Pane {
 
   layOut() {
     const start = performance.now();
+    this.fitted = null;
     this.layout = layOut(this.graph, (box) => this.open.has(box),
                          {toRight, pane: {width: this.width || 1100, height: this.height || 760},
                           labelLength: (value, box) => labelLength(this.graph, value, box)});
@@ -236,11 +250,17 @@ class Pane {
   restyle() {
     const {rects, ways, depth} = this.layout, {boxes} = this.graph;
     this.values = numbers ? this.rollUp(numbers) : null;
-    this.most = 0;
+    this.least = numbers && numbers.fromZero ? 0 : Infinity;
+    this.most = -this.least;
     if (this.values)
       boxes.forEach((box, i) => {
-        if (rects[i] && !rects[i].open) this.most = Math.max(this.most, Math.abs(this.values[i] || 0));
+        if (!rects[i] || rects[i].open || this.values[i] === undefined) return;
+        this.least = Math.min(this.least, this.values[i]);
+        this.most = Math.max(this.most, this.values[i]);
       });
+    this.range = rangeOf([this, ...panes.filter((pane) => pane !== this && pane.values)]);
+    for (const pane of panes)  // two drawings have one scale
+      if (pane !== this && pane.values && (pane.range.least !== this.range.least || pane.range.most !== this.range.most)) pane.restyle();
     this.shades = boxes.map((box, i) => this.shadeOf(i));
     this.containers = [];
     this.closed = [];
@@ -305,8 +325,7 @@ class Pane {
     let text = colours.text, dim = colours.dim;
     if (this.values) {
       const value = this.values[i];
-      fill = value === undefined || !this.most ? colours.surface
-        : colours.heat[Math.round(20 * Math.sqrt(Math.min(1, Math.abs(value) / this.most)))];
+      fill = value === undefined ? colours.surface : heatColour(value, this.range);
       border = colours.edge;
       block = fill;
       text = dim = inkOn(fill);
@@ -342,7 +361,17 @@ class Pane {
     this.scale = Math.min((this.width - 24) / width, (this.height - 24) / height, 1.25);
     this.x = width / 2 - this.width / this.scale / 2;
     this.y = height / 2 - this.height / this.scale / 2;
+    this.keepFitted('fit');
     this.redraw();
+  }
+
+  /** As long as nobody moves it, the view is fitted again where the window gets another size. */
+  keepFitted(how) { this.fitted = {how, x: this.x, y: this.y, scale: this.scale}; }
+
+  resized() {
+    const was = this.fitted;
+    if (was && was.x === this.x && was.y === this.y && was.scale === this.scale) this[was.how]();
+    else this.redraw();
   }
 
   /** Whether nearly all boxes have words at this scale. */
@@ -359,6 +388,7 @@ class Pane {
   /** At first, what cannot be read as a whole is shown from its beginning. */
   first() {
     this.fit();
+    this.keepFitted('first');
     if (this.scale >= 0.45 || this.canBeRead()) return;
     const {width, height} = this.layout;
     const across = toRight ? (this.height - 24) / height : (this.width - 24) / width;
@@ -370,8 +400,11 @@ class Pane {
     this.x = toRight ? -10 / this.scale : begin(start.x + start.w / 2, width, this.width / this.scale);
     this.y = toRight ? begin(start.y + start.h / 2, height, this.height / this.scale) : -10 / this.scale;
     // A pass that begins further along, as beside a longer one of a training step, is shown from its beginning.
-    if (!toRight && start.y > this.height / this.scale / 3) this.y = start.y - 20 / this.scale;
-    if (toRight && start.x > this.width / this.scale / 3) this.x = start.x - 20 / this.scale;
+    const inputs = this.graph.boxes.flatMap((box, i) => (box.parent < 0 && box.kind === INPUT ? [this.layout.rects[i]] : []));
+    const top = Math.min(start.y, ...inputs.map((r) => r.y)), left = Math.min(start.x, ...inputs.map((r) => r.x));
+    if (!toRight && top > this.height / this.scale / 3) this.y = top - 20 / this.scale;
+    if (toRight && left > this.width / this.scale / 3) this.x = left - 20 / this.scale;
+    this.keepFitted('first');
     this.redraw();
   }
 
@@ -669,7 +702,7 @@ class Pane {
       const w = 12 * Math.max(1, s);
       if (widthOf(bold, box.title) <= right - left - w) [sign, right] = [right - 8 * Math.max(1, s), right - w];
     }
-    return {left, right, size, small, bold, plain, padding, detail, two, sign, isCountIn,
+    return {left, right, size, small, bold, plain, padding, value, two, sign, isCountIn,
             lines: !two && !box.repeat && r.h >= 2 * size ? 2 : 1, mayStandOut: !box.repeat && r.h <= LINE};
   }
 
@@ -748,10 +781,24 @@ class Pane {
     p.fillStyle = shade.dim;
     if (name) p.fillText(name, x + used + 6, middle);
     if (two) {
-      const second = fitted(plain, title.detail, r.x + r.w - padding - left);
+      const second = this.secondLine(i, plain, title.value, r.x + r.w - padding - left);
       p.fillText(second, isEnd ? Math.max(left, r.x + (r.w - widthOf(plain, second)) / 2) : left, r.y + r.h * 0.73);
     }
     if (shade.change) mark(p, shade.change, r.x + r.w - 2, r.y + 2);
+  }
+
+  /** Its number, or its facts and as many of its weights as have room behind them. */
+  secondLine(i, font, value, room) {
+    const box = this.graph.boxes[i], width = (part) => widthOf(font, part), detail = box.detail || '';
+    if (value) return fitted(font, value, room);
+    let line = wholeFacts(detail, room, width);
+    if (line !== detail) return fitted(font, line, room);
+    for (const chip of box.chips || []) {
+      const more = [line, `(${chip})`].filter(Boolean).join('  ');
+      if (width(more) > room) break;
+      line = more;
+    }
+    return fitted(font, line, room);
   }
 
   /**
@@ -1158,6 +1205,21 @@ function nextChange(direction) {
   byId('changeCount').textContent = `${change + 1} of ${changes.length}: ${changeWords}`;
 }
 
+/** The ends of the scale of colours, of what these panes show. */
+function rangeOf(shown) {
+  const least = Math.min(...shown.map((pane) => pane.least)), most = Math.max(...shown.map((pane) => pane.most));
+  return least <= most ? {least, most} : {least: 0, most: 0};
+}
+
+/** As in the window: where both signs occur, two rows of colours part at 0. */
+function heatColour(value, {least, most}) {
+  const shade = (row, part, whole) => row[Math.round(20 * (whole > 0 ? Math.sqrt(Math.min(1, Math.max(0, part / whole))) : 1))];
+  const farthest = Math.max(-least, most);
+  if (least < 0 && most > 0) return value < 0 ? shade(colours.cold, -value, farthest) : shade(colours.heat, value, farthest);
+  if (least < 0) return shade(colours.cold, most - value, most - least);
+  return shade(colours.heat, value - least, most - least);
+}
+
 function legend() {
   const foot = byId('legend');
   foot.replaceChildren();
@@ -1170,11 +1232,13 @@ function legend() {
     item.append(text);
   };
   if (numbers) {
-    element('span', `${numbers.title}: 0`, foot);
+    const range = rangeOf(panes), {least, most} = range;
+    element('span', `${numbers.title}: ${least === 0 ? '0' : `${figure(least)} ${numbers.unit}`}`, foot);
     const scale = element('span', undefined, foot);
     scale.className = 'scale';
-    scale.style.background = `linear-gradient(90deg, ${colours.heat.map((_, i) => colours.heat[Math.round(20 * Math.sqrt(i / 20))]).join(', ')})`;
-    element('span', `${figure(Math.max(...panes.map((pane) => pane.most)))} ${numbers.unit}`, foot);
+    const stops = colours.heat.map((_, i) => heatColour(least + (i / 20) * (most - least), range));
+    scale.style.background = `linear-gradient(90deg, ${stops.join(', ')})`;
+    element('span', `${figure(most)} ${numbers.unit}`, foot);
     return;
   }
   const used = new Set(panes.flatMap((pane) => pane.graph.boxes.map((box) => box.kind)));
@@ -1262,7 +1326,7 @@ function start() {
     e.preventDefault();
     for (const file of e.dataTransfer.files) takeFile(file);
   });
-  new ResizeObserver(() => panes.forEach((pane) => pane.redraw())).observe(byId('panes'));
+  new ResizeObserver(() => panes.forEach((pane) => pane.resized())).observe(byId('panes'));
   setTheme(data.theme);
   collectChanges();
   for (const pane of panes) pane.first();
@@ -1275,5 +1339,5 @@ function start() {
 }
 
 start();
-window.graft = {panes, data, readNumbers, addNumbers, find, changes: () => changes};
+window.graft = {panes, data, wholeFacts, readNumbers, addNumbers, find, changes: () => changes};
 })();

@@ -381,6 +381,56 @@ class Page(TestCase):
         browser.run(f"graft.addNumbers(graft.readNumbers({json.dumps(theirs)}, 'mine'))")
         self.assertEqual(browser.run("graft.panes[0].values[graft.panes[0].boxOf.get('blocks.0')]"), 7)
 
+    def test_negative_numbers_are_blue(self):
+        tanhs = self.names(self.model)
+        numbers = self.file("change.json", json.dumps({tanhs[0]: -4, tanhs[1]: 4}))
+        self.done("draw", self.model, "--depth", "0", "--numbers", numbers, "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+
+        def fill(path):
+            return browser.run(f"graft.panes[0].shades[graft.panes[0].boxOf.get('{path}')].fill")
+
+        def row(name):
+            return browser.run(f"graft.data.colours[graft.data.theme].{name}")
+
+        self.assertEqual([fill("blocks.0"), fill("blocks.1")], [row("cold")[-1], row("heat")[-1]])
+        self.assertIn("-4", browser.run("document.getElementById('legend').textContent"))
+        self.assertEqual(browser.complaints(), [])
+
+    def test_a_view_that_nobody_moved_is_fitted_where_the_window_gets_another_size(self):
+        self.done("draw", self.model, "--all", "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+        scale, height = "graft.panes[0].scale", "graft.panes[0].height"
+        before, high = browser.run(scale), browser.run(height)
+
+        def resize(to):
+            browser.call("Emulation.setDeviceMetricsOverride", width=1200, height=to, deviceScaleFactor=1, mobile=False)
+            for _ in range(20):
+                browser.frame()
+
+        resize(400)
+        self.assertLess(browser.run(height), high)
+        self.assertLess(browser.run(scale), before)
+        browser.run("graft.panes[0].zoom(2)")
+        moved = browser.run(scale)
+        resize(600)
+        self.assertEqual(browser.run(scale), moved)
+
+    def test_facts_without_room_are_left_out_whole(self):
+        self.done("draw", self.model, "-o", self.page)
+        browser = self.browser()
+        browser.open(self.page)
+
+        def facts(text, room):
+            return browser.run(f"graft.wholeFacts({json.dumps(text)}, {room}, (part) => part.length)")
+
+        self.assertEqual(facts("27 operators · 4896 weights", 30), "27 operators · 4896 weights")
+        self.assertEqual(facts("27 operators · 4896 weights", 25), "27 operators")
+        self.assertEqual(facts("start_dim=1, end_dim=-1", 20), "start_dim=1, …")
+        self.assertEqual(facts("1×128×768 f32", 10), "1×128×768")
+
     def test_two_models_beside_each_other(self):
         rules, fast = self.file("rules.py", RULE), self.folder / "fast.pt"
         self.done("apply", self.model, "--rules", rules, "--input", "f32[2,4]", "-o", fast)

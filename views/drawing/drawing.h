@@ -12,6 +12,7 @@
 
 #include "core/base/result.h"
 #include "core/ir/graph.h"
+#include "views/layout/heat_scale.h"
 #include "views/layout/layout.h"
 #include "views/layout/palette.h"
 
@@ -25,19 +26,20 @@ struct GraphDifference {
 };
 GraphDifference differenceByNames(const Graph& before, const Graph& after);
 
-/// What the colours of boxes say instead of their kind, by box: a share of what was measured, or the pattern node that
-/// matched.
+/// What the colours of boxes say instead of their kind, by box: a number, or the pattern node that matched.
 struct Tints {
-  std::vector<double> heat;          ///< 0 … 1; NaN: none. Empty: nothing was measured
+  std::vector<double> heat;          ///< NaN: none. Empty: nothing was measured
+  HeatScale scale;                   ///< of `heat`
   std::vector<std::string> figures;  ///< beside each box with heat, containers too: "12.3 µs"
   std::vector<int> pattern;          ///< the number of the pattern node; -1: none. Empty: nothing matched
-  std::string title, most;           ///< of the legend: "time in each node", "1.84 ms"
+  std::string title, least, most;    ///< of the legend: "time in each node", "0", "1.84 ms"
 };
 
 /// Numbers of nodes, by name: times, errors, or a user's own.
 struct NodeNumbers {
   std::string title, unit;
-  bool adds = true;  ///< a module's is the sum of its nodes'; else the largest
+  bool adds = true;       ///< a module's is the sum of its nodes'; else the largest
+  bool fromZero = false;  ///< colours begin at 0, as those of times; else at the smallest number of the drawing
   std::map<std::string, double, std::less<>> values;
 };
 /// A user's numbers from JSON: {"node": 1.5, …}, or Model Explorer's node data, {"results": {"node": {"value": 1.5}}},

@@ -39,13 +39,16 @@ std::string escaped(std::string_view text) {
 
 Json colours(Theme theme) {
   const Palette p = palette(theme);
-  Json kinds = Json::array(), containers = Json::array(), heat = Json::array();
+  Json kinds = Json::array(), containers = Json::array(), heat = Json::array(), cold = Json::array();
   for (int k = 0; k < boxKindCount; ++k) {
     const auto kind = static_cast<BoxKind>(k);
     kinds.push_back({p.fill(kind).hex(), p.border(kind).hex(), p.block(kind).hex()});
   }
   for (int depth = 0; depth < 8; ++depth) containers.push_back(p.container(depth).hex());
-  for (int step = 0; step <= 20; ++step) heat.push_back(p.heat(step / 20.0).hex());
+  for (int step = 0; step <= 20; ++step) {
+    heat.push_back(p.heat(step / 20.0).hex());
+    cold.push_back(HeatScale::cold(p, step / 20.0).hex());
+  }
   Json changes = Json::array();
   for (Change c : {Change::None, Change::Removed, Change::Added, Change::Changed})
     changes.push_back({mix(p.surface, p.change(c), p.dark ? 0.25 : 0.15).hex(), p.change(c).hex()});
@@ -62,6 +65,7 @@ Json colours(Theme theme) {
           {"kinds", kinds},
           {"containers", containers},
           {"heat", heat},
+          {"cold", cold},
           {"changes", changes}};
 }
 
@@ -177,7 +181,11 @@ Result<Json> graphJson(const Graph& graph, const DrawOptions& options, const std
 }
 
 Json numbersJson(const NodeNumbers& numbers) {
-  return {{"title", numbers.title}, {"unit", numbers.unit}, {"adds", numbers.adds}, {"values", numbers.values}};
+  return {{"title", numbers.title},
+          {"unit", numbers.unit},
+          {"adds", numbers.adds},
+          {"fromZero", numbers.fromZero},
+          {"values", numbers.values}};
 }
 
 void replaceOnce(std::string& text, std::string_view mark, std::string_view by) {

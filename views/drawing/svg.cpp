@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <iterator>
+#include <limits>
 
 #include "views/drawing/drawing.h"
 #include "views/layout/small_titles.h"
@@ -111,19 +112,19 @@ class Writer {
     }
   }
 
-  /// From 0 to the most that was measured.
+  /// From the least to the most that was measured.
   void heatLegend(double x, double y) {
     constexpr int steps = 28;
     text(tints_.title, x, y, 10, p_.dim, 400);
     x += textWidth(tints_.title, 10) * 1.05 + 12;
-    text("0", x, y, 10, p_.dim, 400);
-    x += 10;
+    text(tints_.least, x, y, 10, p_.dim, 400);
+    x += textWidth(tints_.least, 10) + 4;
     for (int k = 0; k < steps; ++k, x += 5)
       fmt::format_to(out(), "<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"5.3\" height=\"9\" fill=\"{}\"/>\n", x, y - 8.5,
-                     p_.heat(std::sqrt((k + 0.5) / steps)).hex());
+                     tints_.scale.color(p_, tints_.scale.at((k + 0.5) / steps)).hex());
     text(tints_.most, x + 5, y, 10, p_.dim, 400);
   }
-  double heatLegendWidth() const { return textWidth(tints_.title + tints_.most, 10) * 1.05 + 190; }
+  double heatLegendWidth() const { return textWidth(tints_.title + tints_.least + tints_.most, 10) * 1.05 + 184; }
   bool hasHeat() const { return !tints_.heat.empty(); }
 
   double legendWidth(const std::array<bool, boxKindCount>& used, bool diff) const {
@@ -257,7 +258,7 @@ class Writer {
     std::string extra;
     title_ = p_.text, dim_ = p_.dim;
     if (!tints_.heat.empty()) {
-      fill = std::isnan(tints_.heat[i]) ? p_.surface : p_.heat(std::sqrt(tints_.heat[i]));
+      fill = std::isnan(tints_.heat[i]) ? p_.surface : tints_.scale.color(p_, tints_.heat[i]);
       border = mix(fill, p_.text, 0.3);
       title_ = dim_ = inkOn(fill);
     }
@@ -473,18 +474,24 @@ Tints tintsOf(const Graph& graph, const VisibleGraph& view, const DrawOptions& o
       sum = std::isnan(sum) ? known->second : numbers.adds ? sum + known->second : std::max(sum, known->second);
     }
   }
-  double most = 0;
+  constexpr double none = std::numeric_limits<double>::infinity();
+  tints.scale = numbers.fromZero ? HeatScale{} : HeatScale{none, -none};
   for (size_t i = 0; i < sums.size(); ++i)
-    if (!view.boxes[i].open && !std::isnan(sums[i])) most = std::max(most, std::abs(sums[i]));
+    if (!view.boxes[i].open && !std::isnan(sums[i])) {
+      tints.scale.least = std::min(tints.scale.least, sums[i]);
+      tints.scale.most = std::max(tints.scale.most, sums[i]);
+    }
   const auto figure = [&](double v) {
     return fmt::format("{:.4g}{}{}", v, numbers.unit.empty() ? "" : " ", numbers.unit);
   };
+  if (tints.scale.least > tints.scale.most) tints.scale = {};  // no node of the drawing has one
+  tints.heat = sums;
   for (double sum : sums) {
-    tints.heat.push_back(most > 0 ? std::min(1.0, std::abs(sum) / most) : sum * 0);
     tints.figures.push_back(std::isnan(sum) ? std::string() : figure(sum));
   }
   tints.title = numbers.title;
-  tints.most = figure(most);
+  tints.least = tints.scale.least == 0 ? "0" : figure(tints.scale.least);
+  tints.most = figure(tints.scale.most);
   return tints;
 }
 

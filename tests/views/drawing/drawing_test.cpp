@@ -150,6 +150,33 @@ TEST_CASE("numbers of nodes are read in both forms, and what is neither is refus
   }
 }
 
+TEST_CASE("negative numbers of nodes are blue in a picture, as in the window") {
+  const Graph g = test::encoder(1);
+  const std::string first = g.node(g.order()[0]).name, second = g.node(g.order()[1]).name;
+  const Palette p = palette(Theme::Light);
+  const std::string blue = HeatScale::cold(p, 1).hex(), hot = p.heat(1).hex();
+  const auto drawn = [&](double a, double b, bool fromZero) {
+    NodeNumbers numbers;
+    numbers.title = "change";
+    numbers.fromZero = fromZero;
+    numbers.values = {{first, a}, {second, b}};
+    const Result<std::string> svg = drawSvg(g, {.depth = -1, .foldDeadEnds = false, .numbers = {numbers}});
+    return svg ? *svg : svg.error().message;
+  };
+  // Both signs: each end has its colour, and the legend says which numbers they are.
+  std::string svg = drawn(-4, 4, false);
+  CHECK_THAT(svg, ContainsSubstring(blue) && ContainsSubstring(hot) && ContainsSubstring(">-4<"));
+  svg = drawn(-4, -2, false);
+  CHECK_THAT(svg, ContainsSubstring(blue) && !ContainsSubstring(hot));
+  // One sign, far from 0: the colours span what there is, unless they are to begin at 0.
+  const std::string least = p.heat(0).hex();
+  const auto boxes = [&](const std::string& picture, const std::string& fill) {
+    return picture.find("z\" fill=\"" + fill + "\"") != std::string::npos;
+  };
+  CHECK(boxes(drawn(101, 102, false), least));
+  CHECK_FALSE(boxes(drawn(101, 102, true), least));
+}
+
 TEST_CASE("a file is complete or absent, and its format follows its name") {
   test::TempDir dir;
   Graph g = test::encoder(1);

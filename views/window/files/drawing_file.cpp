@@ -21,12 +21,13 @@ Tints tintsOf(const Canvas& canvas) {
   const Decorations& d = canvas.decorations();
   Tints tints;
   if (!d.stale) tints.pattern = boxes.pattern;
-  const double farthest = std::max(std::abs(boxes.least), std::abs(boxes.most));
-  if (!boxes.anyHeat || farthest <= 0) return tints;
+  if (!boxes.anyHeat || (boxes.least == 0 && boxes.most == 0)) return tints;
   tints.title = d.heatTitle.toStdString();
-  tints.most = heatText(farthest, d.heatUnit).toStdString();
+  tints.scale = {boxes.least, boxes.most};
+  tints.least = heatText(boxes.least, boxes.least == 0 ? QString() : d.heatUnit).toStdString();
+  tints.most = heatText(boxes.most, d.heatUnit).toStdString();
+  tints.heat = boxes.heat;
   for (const double heat : boxes.heat) {
-    tints.heat.push_back(std::min(std::abs(heat) / farthest, 1.0));  // NaN stays NaN
     tints.figures.push_back(std::isnan(heat) ? std::string() : heatText(heat, d.heatUnit).toStdString());
   }
   return tints;
@@ -58,6 +59,7 @@ void writePage(const Canvas& canvas, const Graph* before, const std::vector<Reco
     numbers.title = d.heatTitle.toStdString();
     numbers.unit = d.heatUnit.toStdString();
     numbers.adds = d.heatAdds;
+    numbers.fromZero = d.heatLeast == 0;
     for (auto it = d.heat.begin(); it != d.heat.end(); ++it) numbers.values[it.key().toStdString()] = it.value();
   }
   const Result<std::string> page = drawPage(*scene->graph, options);
