@@ -349,15 +349,15 @@ std::vector<LegendSpot> CanvasFrame::spots(QSizeF size) const {
 LegendSpot CanvasFrame::freeSpot() const {
   const QSizeF whole = legendSize(false), folded = legendSize(true);
   if (whole.isEmpty()) return {};
-  std::optional<LegendSpot> onEdges, onOutlines;
+  std::optional<LegendSpot> onEdges, onOutlines;  // at the upper or lower edge: further in, it is where nothing is
   for (const LegendSpot spot : spots(whole)) {
     if (legendAt(spot, whole).intersects(look_.overview)) continue;
     const QRectF r = inScene(around(legendAt(spot, whole)));
     if (look_.scene.covers(r)) continue;
     if (look_.scene.isBlankButEdges(r)) {
       if (!look_.scene.hasEdge(r)) return spot;
-      if (!onEdges) onEdges = spot;
-    } else if (!onOutlines) {
+      if (!onEdges && spot.inward == 0) onEdges = spot;
+    } else if (!onOutlines && spot.inward == 0) {
       onOutlines = spot;
     }
   }
