@@ -84,13 +84,19 @@ class Keeper {
   }
 
  private:
-  enum class Kind { NoFloat, Float32, Other };  ///< Other may hold float32 tensors, for all that is known
+  /// Of numbers: none that are floating, the model's, or (for all that is known) either.
+  enum class Kind { NoFloat, Model, Other };
 
-  static Kind kindOf(const Type& t) {
+  /// Whether the change makes another dtype of it. Of half and float32, the way to double precision makes one.
+  bool isModels(DType d) const {
+    const bool toDouble = change_.to == DType::Float64;
+    return d == change_.from || (toDouble && isFloatingPoint(d) && dtypeSize(d) < dtypeSize(DType::Float64));
+  }
+  Kind kindOf(const Type& t) const {
     switch (t.kind) {
       case Type::Kind::Tensor:
         if (!t.tensorInfo.dtype) return Kind::Other;
-        return *t.tensorInfo.dtype == DType::Float32  ? Kind::Float32
+        return isModels(*t.tensorInfo.dtype)          ? Kind::Model
                : isFloatingPoint(*t.tensorInfo.dtype) ? Kind::Other
                                                       : Kind::NoFloat;
       case Type::Kind::Int:
@@ -138,9 +144,12 @@ class Keeper {
       for (ValueId v : n.outputs) {
         const Type& t = g_.value(v).type;
         if (!t.isTensor() || t.tensorInfo.dtype) continue;
-        std::optional<DType>& dtype = dtypes_[v.index];
-        dtype = facts.of(v);
-        if (!dtype && v == n.outputs.front()) dtype = ofUnknownFirst(n);
+        dtypes_[v.index] = facts.of(v);
+        if (dtypes_[v.index] || v != n.outputs.front()) continue;
+        // What is made of it is known with it.
+        Type told = t;
+        told.tensorInfo.dtype = ofUnknownFirst(n);
+        g_.setType(v, std::move(told));
       }
     }
   }
@@ -164,12 +173,12 @@ class Keeper {
     flexible_.resize(g_.valueBound());
     bool parameters = false;
     for (ValueId w : g_.weights())
-      parameters |= !g_.value(w).isBuffer && !g_.value(w).isConstant && kindOf(w) == Kind::Float32;
+      parameters |= !g_.value(w).isBuffer && !g_.value(w).isConstant && kindOf(w) == Kind::Model;
     const std::vector<NodeId> order = g_.order();
     const bool writes = std::any_of(order.begin(), order.end(), [&](NodeId id) { return g_.node(id).op->writes(); });
     for (ValueId w : g_.weights())
       flexible_[w.index] =
-          parameters && kindOf(w) == Kind::Float32 && (g_.value(w).isConstant || (g_.value(w).isBuffer && !writes));
+          parameters && kindOf(w) == Kind::Model && (g_.value(w).isConstant || (g_.value(w).isBuffer && !writes));
   }
 
   // Quotients of products
@@ -191,7 +200,7 @@ class Keeper {
   }
   /// A product of activations, or a sum.
   bool isFactor(const Node& n) const {
-    if (n.outputs.size() != 1 || kindOf(n.outputs[0]) != Kind::Float32) return false;
+    if (n.outputs.size() != 1 || kindOf(n.outputs[0]) != Kind::Model) return false;
     if (n.op->facts->family != OperatorFamily::Product) return n.op->baseName() == "sum";
     bool hasWeight = false;
     for (const Argument& a : n.args) a.forEachValue([&](ValueId v) { hasWeight |= isOfWeight(v); });
@@ -330,7 +339,7 @@ class Keeper {
     } else if (inFloat32) {
       keeps = (allSquared && n.op->facts->family == OperatorFamily::Arithmetic) || biasesScores(n);
     } else {
-      keeps = isReducedSquare(n) && kindOf(n.args[0].valueId()) == Kind::Float32;
+      keeps = isReducedSquare(n) && kindOf(n.args[0].valueId()) == Kind::Model;
       if (keeps) squared_[n.args[0].valueId().index] = 1;
     }
     if (keeps) keep(n);
@@ -377,7 +386,7 @@ class Keeper {
   /// The argument as a node of that side takes it.
   Argument joined(Argument a, bool keeps, NodeId wantedBy) {
     a.forEachValueMutable([&](ValueId& v) {
-      if (v.index >= float32_.size() || kindOf(v) != Kind::Float32) return;
+      if (v.index >= float32_.size() || kindOf(v) != Kind::Model) return;
       const bool is = flexible_[v.index] ? parts_.weights[v.index] : isFloat32(v);
       const bool takesNoPart = g_.isWeight(v) && g_.value(v).type.tensorInfo.shape &&
                                g_.value(v).type.tensorInfo.shape->empty();  // in the promotion of dtypes
@@ -413,10 +422,10 @@ class Keeper {
 }  // namespace
 
 std::optional<Float32Parts> keepFloat32(const Graph& g, const DTypeChange& change, const std::vector<NodeId>& named) {
-  if (!change.to || change.from != DType::Float32) return std::nullopt;
+  const bool toDouble = change.to == DType::Float64;
+  if (!change.to || !change.from || (change.from != DType::Float32 && !toDouble)) return std::nullopt;
   const auto lacksDouble = [&](NodeId id) { return lacksDoublePrecision(g.node(id).op->baseName()); };
-  const bool isNeeded =
-      change.to == DType::Float64 ? std::ranges::any_of(g.order(), lacksDouble) : dtypeSize(*change.to) == 2;
+  const bool isNeeded = toDouble ? std::ranges::any_of(g.order(), lacksDouble) : dtypeSize(*change.to) == 2;
   if (!isNeeded) return std::nullopt;
   return Keeper(g, change, named).run();
 }

@@ -99,26 +99,37 @@ TEST_CASE("operators without kernels in half precision run in float32, with all 
   for (const char* call :
        {"aten.linalg_pinv.default(%x, 1e-15, False)", "aten.cholesky_solve.default(%x, %x, False)"}) {
     INFO(call);
-    const Graph solved = test::graphOf(std::string("graph g {\n input %x : f32[3,3]\n %p = ") + call +
-                                           "\n %y = aten.matmul.default(%x, %p)\n return %y\n}",
-                                       torchSemantics().operators());
+    const Graph solved =
+        test::graphOf(std::string("graph g {\n input %x : f32[3,3]\n %p = ") + call +
+                          "\n %s = aten.mul.Tensor(%p, 2)\n %y = aten.matmul.default(%x, %s)\n return %y\n}",
+                      torchSemantics().operators());
     CHECK(kept(solved, DType::BFloat16) == Names{"p"});
     CHECK(runIn(solved, made(solved, {"f32[3,3]:ones"}), DType::BFloat16).describe() ==
           std::vector<std::string>{"bf16[3,3]"});
   }
 }
 
-TEST_CASE("operators without kernels in double precision run in float32") {
-  const Graph g = test::graphOf(
-      "graph g {\n input %x : f32[8,16]\n input %o : i32[2]\n weight %w \"w\" : f32[2,16,16]\n"
-      " %a = aten.sin.default(%x)\n %p = aten._grouped_mm.default(%a, %w, %o, None, None)\n"
-      " %y = aten.add.Tensor(%p, %x)\n return %y\n}",
-      torchSemantics().operators());
-  CHECK(kept(g, DType::Float64) == Names{"p"});
-  const auto parts = keepFloat32(g, {DType::Float32, DType::Float64});
-  REQUIRE(parts);
-  const Node& y = parts->graph.node(parts->graph.findNode("y"));
-  CHECK(parts->graph.value(y.args[0].valueId()).type.tensorInfo.dtype == DType::Float64);
+TEST_CASE("operators without kernels in double precision run in float32, also of a model in half precision") {
+  for (const std::string dtype : {"f32", "bf16"}) {
+    INFO(dtype);
+    const Graph g =
+        test::graphOf("graph g {\n input %x : " + dtype + "[8,16]\n input %o : i32[2]\n weight %w \"w\" : " + dtype +
+                          "[2,16,16]\n"
+                          " %a = aten.sin.default(%x)\n"
+                          " %p = aten._grouped_mm.default(%a, %w, %o, None, None)\n"
+                          " %y = aten.add.Tensor(%p, %x)\n return %y\n}",
+                      torchSemantics().operators());
+    CHECK(kept(g, DType::Float64) == Names{"p"});
+    const auto parts = keepFloat32(g, {modelDType(g), DType::Float64});
+    REQUIRE(parts);
+    const auto operand = [&](const char* name, size_t i) {
+      const Node& n = parts->graph.node(parts->graph.findNode(name));
+      return parts->graph.value(n.args[i].valueId()).type.tensorInfo.dtype;
+    };
+    CHECK(operand("p", 0) == DType::Float32);
+    CHECK(operand("p", 1) == DType::Float32);
+    CHECK(operand("y", 0) == DType::Float64);
+  }
 }
 
 TEST_CASE("nodes that a caller names stay in float32, and the others get casts") {
