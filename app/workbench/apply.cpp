@@ -1,6 +1,7 @@
 #include "app/workbench/apply.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <memory>
@@ -174,15 +175,18 @@ std::optional<std::string> noteOfTrainingMode(const Model& model) {
       const Argument* a = n.findArgument(name);
       return a && a->as<bool>() && *a->as<bool>() == what;
     };
-    if (n.op->baseName().ends_with("dropout") && is("train", true)) ++dropouts;
+    const Argument* share = n.findArgument("p");
+    if (n.op->baseName().ends_with("dropout") && is("train", true) && !(share && share->number() == 0.0)) ++dropouts;
     const Argument* mean = n.findArgument("running_mean");
     if (n.op->baseName() == "batch_norm" && is("training", true) && mean && !mean->isNone()) ++norms;
   }
-  if (dropouts + norms == 0) return std::nullopt;
+  std::vector<std::string> what;
+  if (dropouts > 0) what.push_back(fmt::format("active dropouts: {}", dropouts));
+  if (norms > 0) what.push_back(fmt::format("batch norms that change their statistics: {}", norms));
+  if (what.empty()) return std::nullopt;
   return fmt::format(
-      "The model was saved in training mode: {} dropouts draw random numbers, and {} batch norms change their "
-      "statistics. For a model that is used as trained, call model.eval() before it is saved.",
-      dropouts, norms);
+      "The model was saved in training mode ({}). To use it as trained, call model.eval() before it is saved.",
+      fmt::join(what, "; "));
 }
 
 }  // namespace

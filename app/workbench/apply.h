@@ -104,7 +104,7 @@ struct ApplyReport {
   size_t nodesBefore = 0, nodesAfter = 0;
   std::vector<std::string> randomInputs;  ///< Inputs::random
   std::string noInputs;                   ///< why there are none
-  std::vector<std::string> settled;       ///< what the inputs' ranks, dtypes and numbers decided, in words
+  std::vector<std::string> settled;       ///< notes: what the inputs' ranks, dtypes and numbers decided, training mode
   std::vector<MissingOperator> missing;  ///< that this machine does not have: the model is verified in parts, not timed
   std::vector<StepRun> steps;
   std::optional<Verification> verification;  ///< of the whole model; none: it was not compared

@@ -426,6 +426,9 @@ class AttentionSearch {
     for (size_t i = 0; i + 2 < rank_; ++i)
       if (!servesAll((*q)[i], (*k)[i], i) || !servesAll((*q)[i], (*v)[i], i)) return false;
     if (rank_ == 4 && !areSame((*k)[1], (*v)[1])) return false;
+    // An einsum would broadcast one key to many.
+    const Dim &keys = (*k)[rank_ - 2], &values = (*v)[rank_ - 2];
+    if (keys.isStatic() && values.isStatic() && keys.size != values.size) return false;
     const Dim &size = (*q)[rank_ - 1], &valueSize = (*v)[rank_ - 1];
     if (!size.isStatic() || !valueSize.isStatic() || size.size > mostHeadSize || valueSize.size > mostHeadSize ||
         !areSame((*k)[rank_ - 1], size))

@@ -223,7 +223,7 @@ class Numbers(TestCase):
             torch.jit.trace(getattr(Model(), mode)(), (torch.randn(8, 4),), check_trace=False).save(path)
             report = self.of_model("apply", path, "--rules", RULES, "--recipe", "Fused", "--input", "f32[8,4]:randn", "--no-timing", "--allow-unchanged",
                                    "-o", self.folder / "fast.pt")
-            told = [n for n in report.get("notes", []) if "training mode: 1 dropouts draw random numbers, and 1 batch norms" in n]
+            told = [n for n in report.get("notes", []) if "training mode (active dropouts: 1; batch norms that change their statistics: 1)" in n]
             self.assertEqual(len(told), notes, report.get("notes"))
 
 

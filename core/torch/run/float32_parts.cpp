@@ -156,7 +156,9 @@ class Keeper {
   /// What lacks a precision and tells nothing of its dtype gives numbers like those that it is given.
   std::optional<DType> ofUnknownFirst(const Node& n) const {
     const std::string_view op = n.op->baseName();
-    if (!(lacksHalfPrecision(op) || lacksDoublePrecision(op)) || op == "linalg_matrix_rank") return std::nullopt;
+    const bool isOther =
+        op == "complex" || op == "polar" || op == "stft" || op == "istft" || op == "linalg_matrix_rank";
+    if (isOther || !(lacksHalfPrecision(op) || lacksDoublePrecision(op))) return std::nullopt;
     std::optional<DType> found;
     for (const Argument& a : n.args)
       a.forEachValue([&](ValueId v) {
@@ -171,6 +173,7 @@ class Keeper {
   /// buffer that is written to holds what the model computes: these are the model's.
   void findFlexible() {
     flexible_.resize(g_.valueBound());
+    if (change_.to == DType::Float64) return;  // and back to float32, where an operator wants it, without a loss
     bool parameters = false;
     for (ValueId w : g_.weights())
       parameters |= !g_.value(w).isBuffer && !g_.value(w).isConstant && kindOf(w) == Kind::Model;

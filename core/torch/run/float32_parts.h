@@ -41,8 +41,8 @@ struct Float32Parts {
   bool keepsWeight(ValueId v) const { return v.index < weights.size() && weights[v.index]; }
 };
 
-/// `named` stay in float32 besides, but for those that write to memory or hold blocks. Nothing where the model is not
-/// in float32, or the change is not to half precision.
+/// `named` stay in float32 besides, but for those that write to memory or hold blocks. Nothing where the change is not
+/// from float32 to half precision, and on the way to double precision where no operator lacks it.
 std::optional<Float32Parts> keepFloat32(const Graph&, const DTypeChange&, const std::vector<NodeId>& named = {});
 
 }  // namespace graft

@@ -69,11 +69,11 @@ struct Floats {
     const Value half = b.binary("lshr", bits, whole(1));
     return multiply(multiply(x, powerOfBits(half)), powerOfBits(b.binary("sub", bits, half)));
   }
-  static constexpr int kScaleDownBias = 227;
-  /// x * 2^n for x about 1 and -200 <= n <= 0, of n rounded with this bias; rounded once: x * 2^(n + 100) is exact.
+  static constexpr int kScaleDownBias = 154;
+  /// x * 2^n for x about 1 and -152 <= n <= 100, of n rounded with this bias; rounded once: x * 2^(n + 27) is exact.
   Value scaleDown(const Value& x, const Rounded& n) const {
     if (b.canScale(x)) return b.scale(x, n.number);
-    return multiply(multiply(x, powerOfBits(n.bits)), (*this)(0x1p-100));
+    return multiply(multiply(x, powerOfBits(n.bits)), (*this)(0x1p-27));
   }
 };
 
@@ -94,7 +94,8 @@ Value expm1OfSmall(const Floats&, const Value& r);
 /// e^x where that is a normal number, -87 <= x <= 88.
 Value expOfModerate(const Floats&, const Value& x);
 
-/// e^x of x <= 0, or NaN.
+/// e^x of x <= 0, or NaN. Right up to 69: where x is a difference of large products, fused multiply-adds leave more
+/// than 0 of what is 0.
 Value expOfNonPositive(const Floats&, const Value& x);
 
 /// x = 2^exponent (1 + m), sqrt(1/2) <= 1 + m < sqrt(2), of x > 0; and log(1 + m) = m + tail.

@@ -130,6 +130,13 @@ TEST_CASE("operators without kernels in double precision run in float32, also of
     CHECK(operand("p", 1) == DType::Float32);
     CHECK(operand("y", 0) == DType::Float64);
   }
+  // Experts that a pass has folded are buffers beside parameters.
+  const Graph folded = typed(
+      " input %x : bf16[8,16]\n input %o : i32[2]\n weight %v \"v\" : bf16[16]\n buffer %w \"w\" : bf16[2,16,16]\n"
+      " %a = aten.mul.Tensor(%x, %v)\n %p = aten._grouped_mm.default(%a, %w, %o, None, None)\n return %p");
+  const auto parts = keepFloat32(folded, {modelDType(folded), DType::Float64});
+  REQUIRE(parts);
+  CHECK_FALSE(parts->keepsWeight(folded.findWeight("w")));
 }
 
 TEST_CASE("nodes that a caller names stay in float32, and the others get casts") {
