@@ -221,7 +221,7 @@ class Numbers(TestCase):
         path = self.folder / "m.pt"
         for mode, notes in (("train", 1), ("eval", 0)):
             torch.jit.trace(getattr(Model(), mode)(), (torch.randn(8, 4),), check_trace=False).save(path)
-            report = self.of_model("apply", path, "--rules", RULES, "--recipe", "Fused", "--input", "f32[8,4]:randn", "--no-timing", "--allow-unchanged",
+            report = self.of_model("apply", path, "--rules", RULES, "--recipe", "Encoder", "--input", "f32[8,4]:randn", "--no-timing", "--allow-unchanged",
                                    "-o", self.folder / "fast.pt")
             told = [n for n in report.get("notes", []) if "training mode (active dropouts: 1; batch norms that change their statistics: 1)" in n]
             self.assertEqual(len(told), notes, report.get("notes"))
