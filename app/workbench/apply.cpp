@@ -171,14 +171,14 @@ std::optional<std::string> noteOfTrainingMode(const Model& model) {
   size_t dropouts = 0, norms = 0;
   for (const NodeId id : model.graph.order()) {
     const Node& n = model.graph.node(id);
-    const auto is = [&](const char* name, bool what) {
+    const auto isOn = [&](const char* name) {
       const Argument* a = n.findArgument(name);
-      return a && a->as<bool>() && *a->as<bool>() == what;
+      return a && *a == Argument(true);
     };
     const Argument* share = n.findArgument("p");
-    if (n.op->baseName().ends_with("dropout") && is("train", true) && !(share && share->number() == 0.0)) ++dropouts;
+    if (n.op->baseName().ends_with("dropout") && isOn("train") && !(share && share->number() == 0.0)) ++dropouts;
     const Argument* mean = n.findArgument("running_mean");
-    if (n.op->baseName() == "batch_norm" && is("training", true) && mean && !mean->isNone()) ++norms;
+    if (n.op->baseName() == "batch_norm" && isOn("training") && mean && !mean->isNone()) ++norms;
   }
   std::vector<std::string> what;
   if (dropouts > 0) what.push_back(fmt::format("active dropouts: {}", dropouts));

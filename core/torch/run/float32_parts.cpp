@@ -113,9 +113,14 @@ class Keeper {
         return Kind::Other;
     }
   }
+  /// What the type says, else what was found.
+  std::optional<DType> dtypeOf(ValueId v) const {
+    const auto& said = g_.value(v).type.tensorInfo.dtype;
+    return said || v.index >= dtypes_.size() ? said : dtypes_[v.index];
+  }
   Kind kindOf(ValueId v) const {
     Type t = g_.value(v).type;
-    if (t.isTensor() && !t.tensorInfo.dtype && v.index < dtypes_.size()) t.tensorInfo.dtype = dtypes_[v.index];
+    if (t.isTensor()) t.tensorInfo.dtype = dtypeOf(v);
     return kindOf(t);
   }
 
@@ -123,8 +128,7 @@ class Keeper {
   bool isComplex(const Node& n) const {
     bool is = false;
     const auto look = [&](ValueId v) {
-      const auto& said = g_.value(v).type.tensorInfo.dtype;
-      const auto dtype = said ? said : v.index < dtypes_.size() ? dtypes_[v.index] : std::nullopt;
+      const auto dtype = dtypeOf(v);
       is |= dtype && graft::isComplex(*dtype);
     };
     for (const Argument& a : n.args) {
@@ -162,8 +166,7 @@ class Keeper {
     std::optional<DType> found;
     for (const Argument& a : n.args)
       a.forEachValue([&](ValueId v) {
-        const auto& said = g_.value(v).type.tensorInfo.dtype;
-        const auto dtype = said ? said : dtypes_[v.index];
+        const auto dtype = dtypeOf(v);
         if (!found && dtype && isFloatingPoint(*dtype)) found = dtype;
       });
     return found;
